@@ -158,8 +158,19 @@ class Channel {
   /// forget. An operand of a collective lies at the same place of these bytes on all ranks; of a call in
   /// place, its longer operand does.
   virtual bool register_memory(std::byte* /*memory*/, std::size_t /*bytes*/) { return false; }
-  /// Takes back all that register_memory() was told.
+  /// Takes back all that register_memory() and show_memory() were told.
   virtual void forget_memory() {}
+
+  /// Collective over the channel. Shows these stretches of memory of World::allocate, which have the same
+  /// sizes on all ranks, to its other ranks. From here on, a canonical reduce_scatter whose `in` lies there
+  /// reads the slices of the others where they stand, without scratch: `in` then lies at the same place of
+  /// the same stretch on all ranks. The memory stays until the channel ends, or hides or forgets it. Returns
+  /// why that cannot be, or nothing; where one rank of the channel has a reason, all must hide the memory.
+  virtual std::string show_memory(std::span<const std::span<std::byte>> /*memory*/) {
+    return "these channels send messages";
+  }
+  /// Takes back what show_memory() was told.
+  virtual void hide_memory() {}
 
   /// Whether calls between begin_capture() and end_capture() can become part of a CUDA graph instead of
   /// running.

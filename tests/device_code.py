@@ -41,6 +41,7 @@ WIDE = {
     "CrossEntropyBackward": ("T", "T"),
     "AccumulateGrad": ("T F T", "F F"),  # added, or in place of what was there
     "sum_slices": ("U T", "U"),  # what is added to, a rank's slice
+    "sum_peers": ("U T", "U"),  # the same, from another rank's memory
     "SumPackets": ("H H", "H"),  # what is added to, a piece
     "CopyPackets": ("T", "T"),
     "Largest": ("T", ""),

@@ -74,12 +74,13 @@ class NcclWorld final : public World {
 
     ncclComm_t comm = nullptr;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    int blocks = blocks_of_a_lane;
     if (!options.open_at_once.empty())
-      config.maxCTAs = most_blocks(lane, options.open_at_once, multiprocessors_);
+      config.maxCTAs = blocks = most_blocks(lane, options.open_at_once, multiprocessors_);
     CHECK_NCCL(ncclCommInitRankConfig(&comm, size, id, me, &config));
     cudaStream_t stream = nullptr;
     CHECK_CUDA(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority_of(lane)));
-    return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream,
+    return std::make_unique<detail::NcclChannel>(me, size, lane, std::move(name), comm, stream, blocks,
                                                  communicators_);
   }
 

@@ -43,9 +43,6 @@ std::byte* at(void* p, std::int64_t elements, DType t) {
   return static_cast<std::byte*>(p) + elements * static_cast<std::int64_t>(size_of(t));
 }
 
-bool canonical(const ReduceScatter& op) {
-  return op.order == ReduceOrder::canonical;
-}
 /// Whether NCCL can write its result where it belongs.
 bool direct(const ReduceScatter& op) {
   return op.write == WriteMode::replace && op.wire == op.out_type;
@@ -78,12 +75,13 @@ std::string OpenCommunicators::failure() const {
 }
 
 NcclChannel::NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm,
-                         cudaStream_t stream, OpenCommunicators& open)
+                         cudaStream_t stream, int most_blocks, OpenCommunicators& open)
     : Channel(rank, size, lane, std::move(name)),
       comm_(comm),
       stream_(stream),
       open_(open),
-      timeline_(stream) {
+      timeline_(stream),
+      peers_(comm, rank, size, most_blocks) {
   CHECK_CUDA(cudaMalloc(&token_, sizeof(float)));
   CHECK_CUDA(cudaMemset(token_, 0, sizeof(float)));
   deferred_.reserve(64);
@@ -134,7 +132,16 @@ bool NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
   return true;
 }
 
+std::string NcclChannel::show_memory(std::span<const std::span<std::byte>> memory) {
+  return peers_.show(memory);
+}
+
+void NcclChannel::hide_memory() {
+  peers_.hide();
+}
+
 void NcclChannel::forget_memory() {
+  peers_.hide();
   for (void* handle : registrations_) ncclCommDeregister(comm_, handle);
   registrations_.clear();
 }
@@ -256,15 +263,26 @@ void NcclChannel::exchange_portion(const ReduceScatter& op, std::int64_t first, 
   }
 }
 
-// Runs reduce-scatters. All of them advance together, so that a bucket of several units costs one launch for
-// each portion. `canonical`: a portion is exchanged, and then added in rank order. `native`: NCCL's own sum
-// is made in the first portion, and is added onto the output afterwards where it cannot go there directly.
+NcclChannel::Way NcclChannel::way_of(const ReduceScatter& op) const {
+  if (op.order == ReduceOrder::native) return Way::library;
+  return peers_.has(op.in, bytes_of(size() * op.count, op.wire)) ? Way::peer_reads : Way::messages;
+}
+
+// Runs reduce-scatters. Those by messages advance together, so that a bucket of several units costs one
+// launch for each portion: a portion is exchanged, and then added in rank order. Where slices are read from
+// peers, each unit is one kernel of its own; that costs a bucket two meetings a unit, some microseconds, and
+// no kernel needs a list of units in device memory. The library's own sum is made beside the first portion,
+// and is added onto the output afterwards where it cannot go there directly.
 void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
   const std::int64_t portion_bytes = ring_peer_bytes(size());
-  std::int64_t portions = ops.empty() ? 0 : 1;
+  std::int64_t portions = 0;
   for (const ReduceScatter& op : ops) {
     const auto slice = static_cast<std::int64_t>(bytes_of(op.count, op.wire));
-    if (canonical(op)) portions = std::max(portions, (slice + portion_bytes - 1) / portion_bytes);
+    switch (way_of(op)) {
+      case Way::messages: portions = std::max(portions, (slice + portion_bytes - 1) / portion_bytes); break;
+      case Way::peer_reads: peers_.reduce_scatter(stream_, op); break;
+      case Way::library: portions = std::max<std::int64_t>(portions, 1); break;
+    }
   }
   const auto piece = [&](const ReduceScatter& op, std::int64_t portion) {
     const std::int64_t most = portion_bytes / static_cast<std::int64_t>(size_of(op.wire));
@@ -274,9 +292,10 @@ void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
     CHECK_NCCL(ncclGroupStart());
     for (const ReduceScatter& op : ops) {
       const std::int64_t first = portion * (portion_bytes / static_cast<std::int64_t>(size_of(op.wire)));
-      if (canonical(op)) {
+      const Way way = way_of(op);
+      if (way == Way::messages) {
         if (piece(op, portion) > 0) exchange_portion(op, first, piece(op, portion));
-      } else if (portion == 0) {
+      } else if (way == Way::library && portion == 0) {
         CHECK_NCCL(ncclReduceScatter(op.in, direct(op) ? op.out : op.scratch,
                                      static_cast<std::size_t>(op.count), nccl_type(op.wire), ncclSum, comm_,
                                      stream_));
@@ -285,13 +304,14 @@ void NcclChannel::reduce_all(std::span<const ReduceScatter> ops) {
     CHECK_NCCL(ncclGroupEnd());
     for (const ReduceScatter& op : ops) {
       DeviceSum sum{op.in, op.scratch, op.out, op.count, rank(), size(), op.wire, op.out_type, op.write};
-      if (canonical(op)) {
+      const Way way = way_of(op);
+      if (way == Way::messages) {
         const std::int64_t first = portion * (portion_bytes / static_cast<std::int64_t>(size_of(op.wire)));
         sum.count = piece(op, portion);
         sum.own = at(op.in, rank() * op.count + first, op.wire);
         sum.out = at(op.out, first, op.out_type);
         CHECK_CUDA(static_cast<cudaError_t>(ordered_sum_on_device(stream_, sum)));
-      } else if (portion == 0 && !direct(op)) {
+      } else if (way == Way::library && portion == 0 && !direct(op)) {
         sum.own = op.scratch;
         sum.rank = 0;
         sum.size = 1;

@@ -12,6 +12,7 @@
 
 #include "comm/channel.hpp"
 #include "comm/nccl/check_cuda.hpp"
+#include "comm/nccl/peer_memory.hpp"
 #include "comm/nccl/stream_timeline.hpp"
 
 namespace weft::comm::detail {
@@ -32,9 +33,10 @@ class OpenCommunicators {
 
 class NcclChannel final : public Channel {
  public:
-  /// Takes the communicator and the stream over. `open` outlives the channel.
+  /// Takes the communicator and the stream over. Kernels of the channel's own that wait for other ranks have
+  /// `most_blocks` blocks at most. `open` outlives the channel.
   NcclChannel(int rank, int size, Lane lane, std::string name, ncclComm_t comm, cudaStream_t stream,
-              OpenCommunicators& open);
+              int most_blocks, OpenCommunicators& open);
   /// Waits for the submitted calls, and for the other ranks: of two channels all ranks end the same one
   /// first. When an exception is on its way it waits for nothing, and leaves the communicator to the
   /// process's end.
@@ -55,12 +57,18 @@ class NcclChannel final : public Channel {
 
   bool register_memory(std::byte* memory, std::size_t bytes) override;
   void forget_memory() override;
+  std::string show_memory(std::span<const std::span<std::byte>> memory) override;
+  void hide_memory() override;
   bool capturable() const override { return true; }
   void begin_capture(const Event& fork) override;
   std::unique_ptr<CapturedCalls> end_capture() override;
 
  private:
   class Captured;
+  /// How a reduce-scatter is made: portions go as messages and are added up, or slices are read where they
+  /// stand, or the library adds up as it likes.
+  enum class Way : std::uint8_t { messages, peer_reads, library };
+  Way way_of(const ReduceScatter& what) const;
   Event begin(CallKind kind, Deps deps, std::size_t bytes, int peer = -1);
   Event end(std::uint64_t sent);
   void exchange_portion(const ReduceScatter& what, std::int64_t first, std::int64_t count);
@@ -72,6 +80,7 @@ class NcclChannel final : public Channel {
   mutable StreamTimeline timeline_;
   void* token_ = nullptr;             ///< the operand of a barrier
   std::vector<void*> registrations_;  ///< handles of ncclCommRegister
+  PeerMemory peers_;
   bool grouped_ = false;
   std::vector<ReduceScatter> deferred_;  ///< reduce-scatters of the open group
   /// What the counters were when the capture began: what is captured does not run.

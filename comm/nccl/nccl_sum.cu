@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(threads) sum_slices(DeviceSum s, std::int64_t 
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t turn = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; turn < turns;
        turn += stride)
-    take_turn<Wire, Out>(s, packets, turn);
+    take_turn<Wire, Out>(s, packets, turn, OwnAndPieces<Wire>{s});
 }
 
 template <class Wire, class Out>

@@ -22,16 +22,24 @@ struct DeviceSum {
   WriteMode write = WriteMode::replace;
 };
 
-/// Makes element i of the sum. There is no multiplication here, and so nothing that a compiler could
-/// contract: the bits are those of the host's sum.
-template <class Wire, class Out>
-WEFT_FUNCTION void sum_element(const DeviceSum& s, std::int64_t i) {
-  const auto* own = static_cast<const Wire*>(s.own);
-  const auto* pieces = static_cast<const Wire*>(s.pieces);
+/// Finds the slice of a rank in `own` and `pieces`.
+template <class Wire>
+struct OwnAndPieces {
+  const DeviceSum& s;
+  WEFT_FUNCTION const Wire* operator()(int r) const {
+    if (r == s.rank) return static_cast<const Wire*>(s.own);
+    return static_cast<const Wire*>(s.pieces) + (r < s.rank ? r : r - 1) * s.count;
+  }
+};
+
+/// Makes element i of the sum; slices(r) is where the slice of rank r begins. There is no multiplication
+/// here, and so nothing that a compiler could contract: the bits are those of the host's sum.
+template <class Wire, class Out, class Slices>
+WEFT_FUNCTION void sum_element(const DeviceSum& s, std::int64_t i, const Slices& slices) {
   auto* out = static_cast<Out*>(s.out);
   float acc = 0;
   for (int r = 0; r < s.size; ++r) {
-    const Wire x = r == s.rank ? own[i] : pieces[(r < s.rank ? r : r - 1) * s.count + i];
+    const Wire x = slices(r)[i];
     if (r == 0) {
       acc = s.write == WriteMode::add ? to_float(out[i]) + to_float(x) : to_float(x);
     } else {
@@ -71,15 +79,13 @@ WEFT_FUNCTION void store_packet(T* to, const float (&x)[sum_packet]) {
 
 /// Makes the elements of a packet, of which `first` is the first: each as sum_element does. All that it reads
 /// is read before it writes, because `out` may be the slice of this rank.
-template <class Wire, class Out>
-WEFT_FUNCTION void sum_packet_of(const DeviceSum& s, std::int64_t first) {
-  const auto* own = static_cast<const Wire*>(s.own);
-  const auto* pieces = static_cast<const Wire*>(s.pieces);
+template <class Wire, class Out, class Slices>
+WEFT_FUNCTION void sum_packet_of(const DeviceSum& s, std::int64_t first, const Slices& slices) {
   auto* out = static_cast<Out*>(s.out);
   float acc[sum_packet] = {}, x[sum_packet];
   if (s.write == WriteMode::add) load_packet(out + first, acc);
   for (int r = 0; r < s.size; ++r) {
-    load_packet(r == s.rank ? own + first : pieces + (r < s.rank ? r : r - 1) * s.count + first, x);
+    load_packet(slices(r) + first, x);
     const bool begins = r == 0 && s.write == WriteMode::replace;
     for (int i = 0; i < sum_packet; ++i) acc[i] = begins ? x[i] : acc[i] + x[i];
   }
@@ -99,12 +105,13 @@ inline std::int64_t packets_of(const DeviceSum& s) {
 WEFT_FUNCTION std::int64_t turns_of(const DeviceSum& s, std::int64_t packets) {
   return packets + s.count - packets * sum_packet;
 }
-template <class Wire, class Out>
-WEFT_FUNCTION void take_turn(const DeviceSum& s, std::int64_t packets, std::int64_t turn) {
+template <class Wire, class Out, class Slices>
+WEFT_FUNCTION void take_turn(const DeviceSum& s, std::int64_t packets, std::int64_t turn,
+                             const Slices& slices) {
   if (turn < packets) {
-    sum_packet_of<Wire, Out>(s, turn * sum_packet);
+    sum_packet_of<Wire, Out>(s, turn * sum_packet, slices);
   } else {
-    sum_element<Wire, Out>(s, packets * sum_packet + turn - packets);
+    sum_element<Wire, Out>(s, packets * sum_packet + turn - packets, slices);
   }
 }
 

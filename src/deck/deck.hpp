@@ -149,7 +149,8 @@ struct ScheduleDeck {
   std::int64_t reduce_delay = -1;
   Accumulation accumulate = Accumulation::each;
   CudaGraph cuda_graph = CudaGraph::automatic;
-  std::string profile;  ///< a machine profile's file, or a machine's name; empty: the build's default
+  bool peer_reads = false;  ///< whether GPUs read each other's gradients in place of sending them
+  std::string profile;      ///< a machine profile's file, or a machine's name; empty: the build's default
   bool operator==(const ScheduleDeck&) const = default;
 };
 

@@ -292,6 +292,11 @@ constexpr std::array key_list{
                "launches of that graph; steps that `log.trace_step` or `debug.hash_every` look into are not. "
                "off, or with a tool of Kokkos loaded: "
                "kernels and collectives are launched one by one."},
+    Key{WEFT_KEY(schedule.peer_reads),
+        .doc = "On GPUs: a reduce-scatter in canonical order reads the other ranks' gradients where they "
+               "stand, in one kernel, with the same bits as the messages that are sent otherwise. It needs "
+               "NVLink or PCIe between all ranks of the data axis and NCCL 2.28; a run without them says "
+               "so. On the host it has no effect. It is new: no machine with several GPUs has run it."},
     Key{WEFT_KEY(schedule.profile),
         .doc = "Machine profile that plans are timed with: a file of `weft profile`, relative to the working "
                "directory, or a machine by its data sheet: `host`, `a100`, `h100`, `h100-96`, `h200`, "

@@ -186,6 +186,12 @@ class Validator {
           "schedule.recompute_ops",
           "has no effect (schedule.recompute is '{}'); set recompute = \"selective\", or remove the key",
           name_of(s.recompute));
+    check(
+        !s.peer_reads || deck_.precision.reduction == ReduceOrder::canonical || is_set("precision.reduction"),
+        "schedule.peer_reads",
+        "true has no effect (precision.reduction is '{}', the library's own); set reduction = "
+        "\"canonical\", or remove the key",
+        name_of(deck_.precision.reduction));
     check(s.recompute != Recompute::budget || s.memory_limit > 0 || deck_.run.memory_limit > 0,
           "schedule.recompute",
           "budget needs a limit to fit; set schedule.memory_limit or run.memory_limit, as \"60GiB\"");

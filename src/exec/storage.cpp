@@ -1,6 +1,7 @@
 #include "exec/storage.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -72,6 +73,12 @@ bool Memory::register_with(comm::Channel& channel) const {
   for (const kernels::Buffer* buffer : {&arena_, &block_})
     all = channel.register_memory(buffer->data(), buffer->size()) && all;
   return all;
+}
+
+std::string Memory::show_to(comm::Channel& channel) const {
+  const std::array<std::span<std::byte>, 2> memory{std::span(arena_.data(), arena_.size()),
+                                                   std::span(block_.data(), block_.size())};
+  return channel.show_memory(memory);
 }
 
 void Memory::touch_window(std::int64_t copies) {

@@ -42,6 +42,8 @@ class Memory {
   /// Tells the channel which memory its operands lie in; returns whether it has registered all of it
   /// (comm::Channel::register_memory).
   bool register_with(comm::Channel& channel) const;
+  /// Collective over the channel: shows it the same memory (comm::Channel::show_memory).
+  std::string show_to(comm::Channel& channel) const;
 
   bool has(std::string_view storage) const { return storages_.find(storage) != storages_.end(); }
   /// This rank's part of a storage. The slices of the other ranks of the team lie before and behind it where

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/device.hpp"
 #include "base/log.hpp"
 #include "base/per_lane.hpp"
 #include "comm/agree.hpp"
@@ -17,6 +18,7 @@ namespace weft::runtime {
 
 Session::Session(const Deck& deck, comm::World& world)
     : world_(world),
+      peer_reads_(deck.schedule.peer_reads),
       mesh_(resolve_mesh(deck, world.size())),
       stage_places_{mesh_.size(pipe_axis), folds(deck.pipeline.schedule)},
       shards_(mesh_.size(data_axis)),
@@ -185,7 +187,9 @@ void Session::reserve(const MakePlans& make_plans) {
       return memory;
     });
   });
-  if (comm::on_all_ranks(world_, suitable)) register_memory();
+  suitable = comm::on_all_ranks(world_, suitable);
+  if (suitable) register_memory();
+  show_memory(suitable);
   if (memory_.window() != nullptr) share_channels(*memory_.window());
 }
 
@@ -201,6 +205,22 @@ void Session::register_memory() {
   for (comm::Channel* one : alike) registered = memory_.register_with(*one) && registered;
   if (comm::on_all_ranks(world_, registered)) return;
   for (comm::Channel* one : alike) one->forget_memory();
+}
+
+/// Lets the ranks of the data axis read each other's gradients, where the deck wants it: all ranks or none,
+/// because they would wait for each other in different ways. Other lanes' memory is not shown: what they add
+/// up in the library's order would get another order where it lies in memory that is.
+void Session::show_memory(bool suitable) {
+  comm::Channel* const reduce = channel(Lane::reduce);
+  if (!peer_reads_ || reduce == nullptr || device_is_host()) return;
+  const std::string why = suitable ? memory_.show_to(*reduce) : "there is no memory that ranks can share";
+  if (comm::on_all_ranks(world_, why.empty())) return;
+  reduce->hide_memory();
+  const std::vector<std::string> of_ranks = world_.gather_strings(why);
+  const auto first = std::find_if(of_ranks.begin(), of_ranks.end(), [](auto& text) { return !text.empty(); });
+  if (first == of_ranks.end()) return;  // on all ranks but the first
+  log::warn("schedule.peer_reads has no effect (rank {}: {}); gradients are sent as messages",
+            first - of_ranks.begin(), *first);
 }
 
 void Session::share_channels(comm::Window& window) {

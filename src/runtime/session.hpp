@@ -124,9 +124,11 @@ class Session {
   exec::SharedMemory open_window(exec::Memory::Plans plans);
   void share_channels(comm::Window& window);
   void register_memory();
+  void show_memory(bool suitable);
 
   comm::World& world_;
   CudaGraph capture_ = CudaGraph::off;
+  bool peer_reads_;  ///< whether the deck wants them
   Mesh mesh_;
   std::vector<int> data_team_, tensor_team_;  ///< world ranks of this rank's teams on either axis
   int context_team_ = 1;                      ///< how many ranks of its data team share its sequences

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <nccl.h>
+#include <nccl_device.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@
 #include "comm/nccl/stream_graph.hpp"
 #include "fakecuda/device.hpp"
 #include "fakecuda/kokkos.hpp"
+#include "fakecuda/peers.hpp"
 #include "support/kokkos_environment.hpp"
 
 namespace weft::test {
@@ -537,6 +539,106 @@ TEST(FakeNcclDeathTest, RegistrationsEndBeforeTheirMemoryAndTheirCommunicator) {
   }
   EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+constexpr std::size_t shown_bytes = 4096;
+
+/// Runs `body` as two ranks, each with a window of NCCL's memory whose bytes are the rank's number and one,
+/// and with a device communicator of four barriers.
+void on_windows(const std::function<void(int rank, ncclComm_t, const ncclDevComm&, ncclWindow_t)>& body) {
+  std::array<void*, 2> memory{};
+  for (void*& m : memory) ASSERT_EQ(ncclMemAlloc(&m, shown_bytes), ncclSuccess);
+  on_ranks(2, [&](int rank, ncclComm_t comm, ncclComm_t other) {
+    void* const mine = memory[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(cudaMemset(mine, rank + 1, shown_bytes), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ncclWindow_t window = nullptr;
+    ncclDevComm device{};
+    ncclDevCommRequirements needs{};
+    needs.lsaBarrierCount = 4;
+    EXPECT_EQ(ncclCommWindowRegister(comm, mine, shown_bytes, &window, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess);
+    EXPECT_EQ(ncclDevCommCreate(comm, &needs, &device), ncclSuccess);
+    body(rank, comm, device, window);
+    EXPECT_EQ(ncclDevCommDestroy(comm, &device), ncclSuccess);
+    EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
+    ncclCommDestroy(comm);
+    ncclCommDestroy(other);
+  });
+  for (void* m : memory) ASSERT_EQ(ncclMemFree(m), ncclSuccess);
+}
+
+enum class Does { meet, read };
+
+/// Twenty kernels of these steps on each rank, which read 64 bytes; those of rank 1 lie `behind` those of
+/// rank 0, in so many blocks.
+void read_peers(const std::vector<Does>& all, std::size_t behind = 0, int blocks_of_rank_1 = 4) {
+  on_windows([&](int rank, ncclComm_t, const ncclDevComm& device, ncclWindow_t window) {
+    cudaStream_t stream = make_stream();
+    int reads = 0;
+    std::vector<fakecuda::PeerStep> steps;
+    for (const Does one : all)
+      steps.emplace_back(one == Does::meet ? fakecuda::PeerStep()
+                                           : [&reads](const std::vector<const std::byte*>& ranks) {
+                                               for (std::size_t r = 0; r < ranks.size(); ++r)
+                                                 EXPECT_EQ(std::to_integer<std::size_t>(*ranks[r]), r + 1);
+                                               ++reads;
+                                             });
+    const fakecuda::PeerCall call{rank * behind, 64, 0, rank == 1 ? blocks_of_rank_1 : 4};
+    for (int kernel = 0; kernel < 20; ++kernel)
+      EXPECT_EQ(fakecuda::enqueue_peer_kernel(stream, "a kernel", device, window, call, steps), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(reads, 20);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  });
+}
+
+TEST(FakeNcclDeathTest, KernelsMeetBeforeAndAfterTheyReadEachOthersMemory) {
+  read_peers({Does::meet, Does::read, Does::meet});
+  EXPECT_DEATH(read_peers({Does::read, Does::meet}), "reads before it has met rank [01]");
+  EXPECT_DEATH(read_peers({Does::meet, Does::read}), "ends before its own was read by rank [01]");
+}
+
+TEST(FakeNcclDeathTest, KernelsThatReadEachOthersMemoryAreAlike) {
+  const std::vector<Does> steps{Does::meet, Does::read, Does::meet};
+  EXPECT_DEATH(read_peers(steps, 64),
+               "kernel 1 that reads other ranks' memory differs: .* at (0|64) of window 0");
+  EXPECT_DEATH(read_peers(steps, 0, 2), "kernel 1 that reads other ranks' memory differs: .*, [24] blocks");
+  EXPECT_DEATH(read_peers(steps, 0, 5),
+               "a kernel: it has 5 blocks, and the device communicator has 4 barriers");
+  EXPECT_DEATH(read_peers(steps, shown_bytes - 63), "a kernel: it reads past the end of its window");
+}
+
+TEST(FakeNcclDeathTest, WindowsAreOfNcclsMemoryAndOfOneSize) {
+  const auto open = [](bool of_nccl, std::size_t bytes_of_rank_1) {
+    void* memory = nullptr;
+    ASSERT_EQ(of_nccl ? static_cast<int>(ncclMemAlloc(&memory, 512)) : cudaMalloc(&memory, 512), 0);
+    on_ranks(2, [&](int rank, ncclComm_t comm, ncclComm_t other) {
+      ncclWindow_t window = nullptr;
+      EXPECT_EQ(ncclCommWindowRegister(comm, memory, rank == 1 ? bytes_of_rank_1 : 512, &window,
+                                       NCCL_WIN_COLL_SYMMETRIC),
+                ncclSuccess);
+      EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess);
+      ncclCommDestroy(comm);
+      ncclCommDestroy(other);
+    });
+    ASSERT_EQ(ncclMemFree(memory), ncclSuccess);
+  };
+  open(true, 512);
+  EXPECT_DEATH(open(false, 512), "ncclCommWindowRegister: the memory is not one allocation of ncclMemAlloc");
+  EXPECT_DEATH(open(true, 256), "ncclCommWindowRegister differs: rank . has (256|512), rank . has");
+}
+
+TEST(FakeNcclDeathTest, WindowsAndDeviceCommunicatorsEndBeforeTheirCommunicator) {
+  const auto end_at = [](const char* last) {
+    on_windows([&](int, ncclComm_t comm, const ncclDevComm& device, ncclWindow_t window) {
+      if (std::strcmp(last, "window") == 0) ncclDevCommDestroy(comm, &device);
+      if (std::strcmp(last, "device communicator") == 0) ncclCommWindowDeregister(comm, window);
+      ncclCommDestroy(comm);
+    });
+  };
+  EXPECT_DEATH(end_at("window"), "ncclCommDestroy: the communicator still has windows");
+  EXPECT_DEATH(end_at("device communicator"),
+               "ncclCommDestroy: the communicator still has a device communicator");
 }
 
 /// Sums three numbers of which one is 1, and the others are 1e8 and -1e8, beside which it is lost: only where

@@ -9,10 +9,14 @@
 // NCCL does on a host, and is refused while a queue or a graph has calls of it: from NCCL 2.26 on, it would
 // wait for the graph's end.
 //
+// A window is registered by all ranks, with one size, and a device communicator is made by all. Kernels that
+// read other ranks' memory by them have the checks of peers.hpp. Both end before their communicator.
+//
 // NCCL promises no order of a sum. Here it is a ring's, which is not that of the ranks: from three ranks on,
 // a sum that must be in their order has other bits where it is left to NCCL.
 #include <fcntl.h>
 #include <nccl.h>
+#include <nccl_device.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,6 +35,7 @@
 
 #include "base/dtype.hpp"
 #include "fakecuda/device.hpp"
+#include "fakecuda/peers.hpp"
 
 namespace {
 
@@ -70,6 +75,11 @@ std::string text_of(const Call& c) {
          " elements of type " + std::to_string(c.type) + ", operation " + std::to_string(c.op) + ", root " +
          std::to_string(c.root) + text_of_captured(c.captured);
 }
+std::string text_of(const fakecuda::PeerCall& c, int window, bool captured) {
+  return std::to_string(c.bytes) + " bytes of type " + std::to_string(c.type) + " at " +
+         std::to_string(c.offset) + " of window " + std::to_string(window) + ", " + std::to_string(c.blocks) +
+         " blocks" + text_of_captured(captured);
+}
 std::string text_of(const Message& m) {
   return std::to_string(m.count) + " elements of type " + std::to_string(m.type) +
          text_of_captured(m.captured);
@@ -96,6 +106,16 @@ std::string text_of(const Places& p) {
   return "sends from " + text_of(p.sent) + " and receives in " + text_of(p.received);
 }
 
+enum class HostKind : int { window, device_communicator };
+constexpr const char* host_names[] = {"ncclCommWindowRegister", "ncclDevCommCreate"};
+
+/// What a rank says of a call that all ranks make on the host.
+struct HostCall {
+  HostKind kind;
+  std::size_t number;   ///< bytes of a window, or barriers of a device communicator
+  std::size_t operand;  ///< where a window begins
+};
+
 struct Member {
   pid_t process;
   int file;
@@ -107,6 +127,15 @@ struct Member {
   Places places;
   std::size_t operand;
   std::atomic<std::uint64_t> posted, read;
+  // A call on the host: what it is, and that all ranks' have been heard of.
+  HostCall host_call;
+  std::atomic<std::uint64_t> called, heard;
+  // A kernel that reads other ranks' memory: what it is; that it has begun, and has read all; and how often
+  // all kernels have met others.
+  fakecuda::PeerCall kernel;
+  int window;
+  bool captured;
+  std::atomic<std::uint64_t> begun, done_reading, met;
 };
 /// Messages from one rank to another, in their order.
 struct Mailbox {
@@ -211,6 +240,12 @@ struct Registration {
   std::shared_ptr<Allocation> allocation;
 };
 
+/// A window; its address is the handle.
+struct Window {
+  Registration mine;
+  std::vector<std::size_t> begins;  ///< by rank, in the memory of each
+};
+
 }  // namespace
 
 struct ncclComm {
@@ -221,6 +256,9 @@ struct ncclComm {
   std::uint64_t sent[most_ranks] = {}, received[most_ranks] = {};
   std::vector<std::unique_ptr<Registration>> registrations;
   int registered = 0;  ///< how many registrations there have been
+  std::vector<std::unique_ptr<Window>> windows;
+  int opened_windows = 0, device_comms = 0;
+  std::uint64_t host_calls = 0, kernels = 0, meetings = 0;
   /// Others hold these while a queue has calls of this communicator, and while a graph has some.
   std::shared_ptr<char> in_queues = std::make_shared<char>(), in_graphs = std::make_shared<char>();
   std::atomic<bool> aborted = false;
@@ -268,6 +306,33 @@ Places places_of(const ncclComm& comm, const Call& call, const void* in, const v
   if (call.kind == Kind::all_gather && is_part(in, out)) p.sent = p.received;
   if (call.kind == Kind::reduce_scatter && is_part(out, in)) p.received = p.sent;
   return p;
+}
+
+/// Makes a call that all ranks make on the host, and gives what each of them has said.
+std::vector<HostCall> call_on_host(ncclComm& comm, const HostCall& mine) {
+  Member& me = comm.member(comm.rank);
+  const char* const name = host_names[static_cast<int>(mine.kind)];
+  const std::uint64_t number = ++comm.host_calls;
+  const auto wait_for_all = [&](std::atomic<std::uint64_t> Member::*stage) {
+    (me.*stage).store(number, std::memory_order_release);
+    wait_until(name, [&] {
+      for (int r = 0; r < comm.size; ++r)
+        if ((comm.member(r).*stage).load(std::memory_order_acquire) < number) return false;
+      return true;
+    });
+  };
+  me.host_call = mine;
+  wait_for_all(&Member::called);
+  std::vector<HostCall> all;
+  for (int r = 0; r < comm.size; ++r) all.push_back(comm.member(r).host_call);
+  wait_for_all(&Member::heard);
+  for (int r = 0; r < comm.size; ++r)
+    if (const HostCall& other = all[static_cast<std::size_t>(r)];
+        other.kind != mine.kind || other.number != mine.number)
+      fail(std::string(name) + " differs: rank " + std::to_string(comm.rank) + " has " +
+           std::to_string(mine.number) + ", rank " + std::to_string(r) + " has " +
+           host_names[static_cast<int>(other.kind)] + " with " + std::to_string(other.number));
+  return all;
 }
 
 /// Where device memory lies in its file, which is what other ranks know it by.
@@ -378,6 +443,62 @@ fakecuda::Work collective(ncclComm_t comm, Call call, Places places, const void*
     for (int r = 0; r < comm->size; ++r)
       if (comm->member(r).read.load(std::memory_order_acquire) < state->number) return Turn::waiting;
     std::memcpy(out, state->result.data(), state->result.size());
+    return Turn::done;
+  };
+}
+
+/// A run of a kernel that reads the memory of all ranks.
+fakecuda::Work peer_kernel(ncclComm_t comm, Window* window, fakecuda::PeerCall call, bool captured,
+                           std::vector<fakecuda::PeerStep> steps) {
+  struct State {
+    std::shared_ptr<char> in_queue;
+    std::uint64_t number = 0, meeting = 0;
+    std::size_t step = 0;
+  };
+  return [=, state = std::make_shared<State>(State{comm->in_queues})]() -> Turn {
+    Member& me = comm->member(comm->rank);
+    if (comm->aborted) return Turn::done;
+    if (comm->failed) return Turn::waiting;
+    if (state->number == 0) {
+      state->number = ++comm->kernels;
+      me.kernel = call;
+      me.window = window->mine.number;
+      me.captured = captured;
+      me.begun.store(state->number, std::memory_order_release);
+    }
+    const auto expect_all_at = [&](const std::atomic<std::uint64_t> Member::*stage, const char* wrong) {
+      for (int r = 0; r < comm->size; ++r)
+        if ((comm->member(r).*stage).load(std::memory_order_acquire) < state->number)
+          fail("a kernel of rank " + std::to_string(comm->rank) + " that reads other ranks' memory " + wrong +
+               " rank " + std::to_string(r));
+    };
+    for (; state->step < steps.size(); ++state->step) {
+      if (!steps[state->step]) {
+        if (state->meeting == 0) {
+          state->meeting = ++comm->meetings;
+          me.met.store(state->meeting, std::memory_order_release);
+          return Turn::some;
+        }
+        for (int r = 0; r < comm->size; ++r)
+          if (comm->member(r).met.load(std::memory_order_acquire) < state->meeting) return Turn::waiting;
+        state->meeting = 0;
+        continue;
+      }
+      expect_all_at(&Member::begun, "reads before it has met");
+      std::vector<const std::byte*> begins;
+      for (int r = 0; r < comm->size; ++r) {
+        const Member& other = comm->member(r);
+        if (other.kernel != call || other.window != window->mine.number || other.captured != captured)
+          fail("kernel " + std::to_string(state->number) + " that reads other ranks' memory differs: rank " +
+               std::to_string(comm->rank) + " has " + text_of(call, window->mine.number, captured) +
+               ", rank " + std::to_string(r) + " has " + text_of(other.kernel, other.window, other.captured));
+        const auto rank = static_cast<std::size_t>(r);
+        begins.push_back(comm->memory[rank] + window->begins[rank]);
+      }
+      steps[state->step](begins);
+      me.done_reading.store(state->number, std::memory_order_release);
+    }
+    expect_all_at(&Member::done_reading, "ends before its own was read by");
     return Turn::done;
   };
 }
@@ -493,6 +614,27 @@ ncclResult_t add_collective(ncclComm_t comm, cudaStream_t stream, Call call, con
 
 }  // namespace
 
+cudaError_t fakecuda::enqueue_peer_kernel(cudaStream_t stream, std::string what, const ncclDevComm& device,
+                                          ncclWindow_t handle, const PeerCall& call,
+                                          std::vector<PeerStep> steps) {
+  auto* const comm = reinterpret_cast<ncclComm_t>(device.windowTable);
+  auto* const window = reinterpret_cast<Window*>(handle);
+  if (call.offset > window->mine.bytes || call.bytes > window->mine.bytes - call.offset)
+    fail(what + ": it reads past the end of its window");
+  if (call.blocks > device.lsaBarrier.nBarriers)
+    fail(what + ": it has " + std::to_string(call.blocks) + " blocks, and the device communicator has " +
+         std::to_string(device.lsaBarrier.nBarriers) + " barriers");
+  const bool captured = is_captured(stream);
+  return enqueue(stream, std::move(what), [=, steps = std::move(steps), in_graph = comm->in_graphs] {
+    return peer_kernel(comm, window, call, captured, steps);
+  });
+}
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = fakecuda::is_to_fail("ncclGetVersion") ? NCCL_VERSION(2, 28, 0) : NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclSuccess ? "success" : "NCCL's error of the preset fakecuda";
 }
@@ -553,6 +695,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* result, int size, ncclUniqueId i
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->registrations.empty()) fail("ncclCommDestroy: the communicator still has memory registered");
+  if (!comm->windows.empty()) fail("ncclCommDestroy: the communicator still has windows");
+  if (comm->device_comms > 0) fail("ncclCommDestroy: the communicator still has a device communicator");
   if (comm->in_queues.use_count() > 1) fail("ncclCommDestroy: a stream still has calls of the communicator");
   if (comm->in_graphs.use_count() > 1) fail("ncclCommDestroy: a graph still has calls of the communicator");
   comm->member(comm->rank).here.store(3);
@@ -605,6 +749,74 @@ ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   --(*found)->allocation->registrations;
   all.erase(found);
   fakecuda::count_object("registrations", -1);
+  return ncclSuccess;
+}
+
+/// A rank whose call is to fail has done its part all the same: else the others would wait for it, as NCCL's
+/// do. Their calls succeed.
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window,
+                                    int flags) {
+  const char* const name = host_names[static_cast<int>(HostKind::window)];
+  *window = nullptr;
+  if (flags != NCCL_WIN_COLL_SYMMETRIC) fail(std::string(name) + ": Weft asks for symmetric windows alone");
+  const std::shared_ptr<Allocation> allocation = nccl_allocation(memory, bytes);
+  if (allocation == nullptr) fail(std::string(name) + ": the memory is not one allocation of ncclMemAlloc");
+  const std::vector<HostCall> all = call_on_host(*comm, {HostKind::window, bytes, place_of(memory)});
+  const int number = comm->opened_windows++;
+  if (fakecuda::is_to_fail(name)) {
+    last_error = asked_for;
+    return ncclSystemError;
+  }
+  ++allocation->registrations;
+  auto made = std::make_unique<Window>(
+      Window{{reinterpret_cast<std::uintptr_t>(memory), bytes, number, allocation}, {}});
+  for (const HostCall& rank : all) made->begins.push_back(rank.operand);
+  *window = reinterpret_cast<ncclWindow_t>(made.get());
+  comm->windows.push_back(std::move(made));
+  fakecuda::count_object("windows", 1);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  constexpr const char* name = "ncclCommWindowDeregister";
+  auto& all = comm->windows;
+  const auto found = std::find_if(all.begin(), all.end(), [=](const auto& w) {
+    return reinterpret_cast<ncclWindow_t>(w.get()) == window;
+  });
+  if (found == all.end()) fail(std::string(name) + ": the window is another communicator's");
+  if (comm->in_queues.use_count() > 1)
+    fail(std::string(name) + ": a stream still has calls of the communicator");
+  --(*found)->mine.allocation->registrations;
+  all.erase(found);
+  fakecuda::count_object("windows", -1);
+  return ncclSuccess;
+}
+
+/// All ranks can read each other's memory, unless the call is to fail.
+ncclTeam_t ncclTeamLsa(ncclComm_t comm) {
+  return fakecuda::is_to_fail("ncclTeamLsa") ? ncclTeam_t{1, 0, 1} : ncclTeam_t{comm->size, comm->rank, 1};
+}
+
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t* needs, ncclDevComm_t* made) {
+  const char* const name = host_names[static_cast<int>(HostKind::device_communicator)];
+  call_on_host(*comm, {HostKind::device_communicator, static_cast<std::size_t>(needs->lsaBarrierCount), 0});
+  if (fakecuda::is_to_fail(name)) {
+    last_error = asked_for;
+    return ncclSystemError;
+  }
+  *made = {};
+  made->rank = made->lsaRank = comm->rank;
+  made->nRanks = made->lsaSize = comm->size;
+  made->lsaBarrier.nBarriers = needs->lsaBarrierCount;
+  made->windowTable = reinterpret_cast<ncclDevCommWindowTable*>(comm);  // whose it is, for its kernels
+  ++comm->device_comms;
+  fakecuda::count_object("device communicators", 1);
+  return ncclSuccess;
+}
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t* /*made*/) {
+  if (comm->in_queues.use_count() > 1)
+    fail("ncclDevCommDestroy: a stream still has calls of the communicator");
+  --comm->device_comms;
+  fakecuda::count_object("device communicators", -1);
   return ncclSuccess;
 }
 

@@ -64,8 +64,9 @@ using TwoRanks = Workspace;
 /// What can be open is counted (tests/fakecuda/memory_test.cpp). The fake of Kokkos keeps a stream, and Weft
 /// the handle of cuBLASLt.
 TEST_F(TwoRanks, CloseAllThatTheyOpen) {
-  std::vector<std::string> command =
-      weft_on(2, train("run", {"run.steps=3", "data.valid_every=1", "debug.hash_every=0"}));
+  std::vector<std::string> command = weft_on(
+      2,
+      train("run", {"run.steps=3", "data.valid_every=1", "debug.hash_every=0", "schedule.peer_reads=true"}));
   command.insert(command.begin() + 1, {"-x", "FAKECUDA_LEAKS=1"});
   const Ended ended = run(command, 90);
   EXPECT_STATUS(ended, 0);

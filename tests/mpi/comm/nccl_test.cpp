@@ -4,18 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "base/check.hpp"
 #include "base/dtype.hpp"
+#include "comm/agree.hpp"
 #include "comm/nccl/stream_graph.hpp"
 #include "comm/nccl/stream_timeline.hpp"
 #include "kernels/memory.hpp"
@@ -115,13 +118,17 @@ TEST_F(Nccl, ExchangesBlocks) {
 }
 
 /// Three reduce-scatters onto one shard. In rank order the bits are those of the definition; in NCCL's own
-/// order the sum of the ranks has another rounding.
+/// order the sum of the ranks has another rounding. The operand stands in `shown` memory, where there is
+/// some; a sum in rank order then needs no scratch.
 template <class Wire, class Out>
-void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, ReduceOrder order) {
+void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, ReduceOrder order,
+               std::byte* shown = nullptr) {
   const std::string what =
       fmt::format("{} x {} to {} on {} ranks", name_of(wire), count, name_of(out_type), c.size());
   const auto slice = static_cast<std::size_t>(count);
-  const std::size_t needed = c.reduce_scatter_scratch_bytes(count, wire, order);
+  const bool wants_scratch = shown == nullptr || order == ReduceOrder::native;
+  const std::size_t needed = wants_scratch ? c.reduce_scatter_scratch_bytes(count, wire, order) : 0;
+  kernels::Space space;
   OnDevice<Out> out{std::vector<Out>(slice)};
   OnDevice<std::byte> scratch(std::vector<std::byte>(needed + 64, std::byte{0x5a}));
   std::vector<Out> expected(slice);
@@ -131,9 +138,14 @@ void check_sum(Channel& c, std::int64_t count, DType wire, DType out_type, Reduc
     for (std::size_t i = 0; i < in.size(); ++i)
       in[i] = convert<Wire>(real(c.rank(), static_cast<std::int64_t>(i), round));
     OnDevice<Wire> unit(in);
+    const Wire* operand = unit.data();
+    if (shown != nullptr && !in.empty()) {
+      copy_to_device(space, shown, in.data(), in.size() * sizeof(Wire));
+      operand = reinterpret_cast<const Wire*>(shown);
+    }
     const WriteMode write = round == 0 ? WriteMode::replace : WriteMode::add;
     comm::sync(c.reduce_scatter(
-        {}, {unit.data(), out.data(), scratch.data(), count, wire, DType::f32, out_type, write, order}));
+        {}, {operand, out.data(), scratch.data(), count, wire, DType::f32, out_type, write, order}));
     for (std::size_t i = 0; i < slice; ++i) {
       const auto global = static_cast<std::int64_t>(i) + c.rank() * count;
       float sum = round == 0 ? 0 : to_float(expected[i]);
@@ -191,6 +203,126 @@ TEST_F(Nccl, ReducesOntoItsOwnSlice) {
     float sum = real(0, c_.rank() * count + i);
     for (int r = 1; r < c_.size(); ++r) sum += real(r, c_.rank() * count + i);
     ASSERT_EQ(after[static_cast<std::size_t>(c_.rank() * count + i)], sum) << i;
+  }
+}
+
+/// Memory of the world that is shown to a channel. Without it (on one rank, or where GPUs cannot read each
+/// other's memory) memory() is null.
+class ShownMemory {
+ public:
+  ShownMemory(Channel& channel, std::size_t bytes) : channel_(channel), memory_(world().allocate(bytes)) {
+    const bool all = comm::on_all_ranks(world(), memory_ != nullptr);
+    const std::array<std::span<std::byte>, 2> stretches{std::span(memory_.get(), bytes),
+                                                        std::span<std::byte>()};
+    if (all) why_ = channel_.show_memory(stretches);
+    shown_ = all && comm::on_all_ranks(world(), why_.empty());
+    if (!shown_) channel_.hide_memory();
+#ifdef WEFT_FAKECUDA
+    EXPECT_EQ(shown_, world().size() > 1) << why_;
+#endif
+  }
+  /// Its channel's calls are done on all ranks before memory is freed.
+  ~ShownMemory() {
+    channel_.forget_memory();
+    world().barrier();
+  }
+  ShownMemory(const ShownMemory&) = delete;
+  ShownMemory& operator=(const ShownMemory&) = delete;
+  std::byte* memory() const {
+    return shown_ ? memory_.get() : nullptr;
+  }
+  const std::string& why() const {
+    return why_;
+  }
+
+ private:
+  Channel& channel_;
+  std::shared_ptr<std::byte> memory_;
+  std::string why_;
+  bool shown_ = false;
+};
+
+/// All sums by slices that are read where they stand, at a place with packets and at one without. The last
+/// count is more than one turn of all threads.
+TEST_F(Nccl, ReadsTheSlicesOfItsPeers) {
+  const ShownMemory shown(c_, ranks_ * 200003 * sizeof(float) + 64);
+  if (shown.memory() == nullptr) GTEST_SKIP() << "ranks cannot read each other's memory: " << shown.why();
+  for (const std::size_t shift : {0, 4})
+    for (const std::int64_t count : {0, 1, 3, 255, 257, 20011, 200003}) {
+      std::byte* const at = shown.memory() + shift;
+      constexpr ReduceOrder order = ReduceOrder::canonical;
+      check_sum<float, float>(c_, count, DType::f32, DType::f32, order, at);
+      if (count > 20011) continue;
+      check_sum<bf16, float>(c_, count, DType::bf16, DType::f32, order, at);
+      check_sum<float, bf16>(c_, count, DType::f32, DType::bf16, order, at);
+      check_sum<bf16, bf16>(c_, count, DType::bf16, DType::bf16, order, at);
+    }
+  // What is not shown, or is added in NCCL's order, goes as before.
+  check_sum<float, float>(c_, 20011, DType::f32, DType::f32, ReduceOrder::canonical);
+  check_sum<bf16, float>(c_, 20011, DType::bf16, DType::f32, ReduceOrder::native, shown.memory());
+}
+
+/// A group of two units, one onto its own slice, in a graph that runs three times, with a run without it in
+/// between. As soon as a sum's event holds, its operand is overwritten: no other rank may still read it.
+/// `out` lies at an odd place on odd ranks, which may not change the number of their blocks.
+TEST_F(Nccl, PeersAreReadInAGraph) {
+  constexpr std::int64_t count = 20011;
+  const std::size_t unit = ranks_ * count, bytes = 2 * unit * sizeof(float);
+  const ShownMemory shown(c_, bytes);
+  if (shown.memory() == nullptr) GTEST_SKIP() << "ranks cannot read each other's memory: " << shown.why();
+  auto* const operand = reinterpret_cast<float*>(shown.memory());
+  kernels::Space space;
+  OnDevice<float> input{std::vector<float>(2 * unit)}, junk{std::vector<float>(2 * unit, 1e30F)};
+  OnDevice<float> sum{std::vector<float>(count + 1)}, own{std::vector<float>(count)};
+  float* const out = sum.data() + c_.rank() % 2;
+  float* const slice = operand + unit + static_cast<std::size_t>(c_.rank()) * count;
+  comm::StreamTimeline compute(native_stream(space), comm::Timing::off);
+  const auto step = [&] {
+    copy(space, operand, input.data(), bytes);
+    compute.begin();
+    const Event ready = compute.end();
+    c_.group_begin();
+    c_.reduce_scatter({&ready, 1}, {operand, out, nullptr, count});
+    const Event summed = c_.reduce_scatter({}, {operand + unit, slice, nullptr, count});
+    c_.group_end();
+    compute.wait({&summed, 1});
+    copy(space, own.data(), slice, count * sizeof(float));
+    copy(space, operand, junk.data(), bytes);
+  };
+  comm::StreamGraph::begin(compute.stream());
+  compute.begin_capture();
+  compute.begin();
+  const Event fork = compute.end();
+  c_.begin_capture(fork);
+  step();
+  const auto calls = c_.end_capture();
+  compute.end_capture();
+  comm::StreamGraph graph(compute.stream());
+  for (int run = 0; run < 4; ++run) {
+    std::vector<float> values(2 * unit);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = real(c_.rank(), static_cast<std::int64_t>(i), run);
+    input.set(values);
+    if (run == 2) {
+      step();
+    } else {
+      graph.launch();
+    }
+    fence(space);
+    if (run != 2) calls->count_run();
+    const std::vector<float> sums = sum.values(), owns = own.values();
+    std::size_t wrong = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t first = c_.rank() * count + i, second = first + static_cast<std::int64_t>(unit);
+      float a = real(0, first, run), b = real(0, second, run);
+      for (int r = 1; r < c_.size(); ++r) {
+        a += real(r, first, run);
+        b += real(r, second, run);
+      }
+      const auto at = static_cast<std::size_t>(i);
+      wrong += sums[at + static_cast<std::size_t>(c_.rank() % 2)] == a && owns[at] == b ? 0 : 1;
+    }
+    EXPECT_EQ(wrong, 0u) << "run " << run;
   }
 }
 
@@ -350,6 +482,37 @@ TEST_F(Nccl, IsCapturedWithAnotherStream) {
 }
 
 #ifdef WEFT_FAKECUDA
+/// One rank cannot show its memory, or none can. Messages then make the same sums, from the same memory.
+TEST_F(Nccl, MemoryIsShownByAllRanksOrByNone) {
+  if (c_.size() == 1) GTEST_SKIP() << "one rank has no peers";
+  const std::string said = "NCCL's error of the preset fakecuda: FAKECUDA_FAULT asks for it";
+  struct Fault {
+    const char* call;
+    bool everywhere;
+    std::string why;
+  };
+  const Fault faults[] = {
+      {"ncclCommWindowRegister", false, "ncclCommWindowRegister: " + said},
+      {"ncclDevCommCreate", false, "ncclDevCommCreate: " + said},
+      {"ncclTeamLsa", true, fmt::format("a rank can read the memory of 1 of {} ranks", c_.size())},
+      {"ncclGetVersion", true, "Weft was compiled with the headers of NCCL "}};
+  for (const Fault& fault : faults) {
+    SCOPED_TRACE(fault.call);
+    const bool here = fault.everywhere || c_.rank() == c_.size() - 1;
+    const std::shared_ptr<std::byte> memory = world().allocate(ranks_ * 257 * sizeof(float));
+    const std::array<std::span<std::byte>, 1> stretches{
+        std::span(memory.get(), ranks_ * 257 * sizeof(float))};
+    if (here) ::setenv("FAKECUDA_FAULT", fault.call, 1);
+    const std::string why = c_.show_memory(stretches);
+    ::unsetenv("FAKECUDA_FAULT");
+    EXPECT_EQ(why.substr(0, fault.why.size()), here ? fault.why : "");
+    c_.hide_memory();
+    EXPECT_EQ(fakecuda::objects("windows") + fakecuda::objects("device communicators"), 0);
+    check_sum<float, float>(c_, 257, DType::f32, DType::f32, ReduceOrder::canonical);
+    world().barrier();
+  }
+}
+
 /// The fake devices differ in their unique number alone, as instances of one GPU do.
 TEST_F(Nccl, RanksOnDevicesOfTheirOwnShareNone) {
   EXPECT_EQ(world().device_sharers(), 1);

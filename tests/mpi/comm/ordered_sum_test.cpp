@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/nccl/nccl_sum.hpp"
+#include "comm/nccl/peer_sum.hpp"
 #include "mpi/comm/noise.hpp"
 
 namespace weft::comm::detail {
@@ -40,11 +41,12 @@ void check(DeviceSum s, int shift_in, int shift_out, Seen& seen) {
   s.own = own.data();
   s.pieces = pieces.data();
   s.out = expected.data();
-  for (std::int64_t i = 0; i < s.count; ++i) sum_element<Wire, Out>(s, i);
+  const OwnAndPieces<Wire> slices{s};
+  for (std::int64_t i = 0; i < s.count; ++i) sum_element<Wire, Out>(s, i, slices);
   s.out = out.data();
   const std::int64_t packets = packets_of(s);
   for (std::int64_t turn = turns_of(s, packets) - 1; turn >= 0; --turn)
-    take_turn<Wire, Out>(s, packets, turn);
+    take_turn<Wire, Out>(s, packets, turn, slices);
   const auto bytes = static_cast<std::size_t>(s.count) * sizeof(Out);
   EXPECT_EQ(std::memcmp(out.data(), expected.data(), bytes), 0);
   ++seen.sums;
@@ -86,6 +88,25 @@ TEST(OrderedSum, OfAShardIsAllPackets) {
       const DeviceSum s{memory, memory, memory, 512, 0, size, wire, DType::f32, WriteMode::replace};
       EXPECT_EQ(packets_of(s), 512 / sum_packet) << size;
       EXPECT_EQ(turns_of(s, packets_of(s)), 512 / sum_packet) << size;
+    }
+}
+
+/// A sum of peers has blocks for all its packets, up to the limit, and packets where both ends are aligned.
+TEST(OrderedSum, OfPeersHasAsManyBlocksOnAllRanks) {
+  constexpr std::int64_t block = std::int64_t{peer_threads} * sum_packet;
+  struct Row {
+    std::int64_t count;
+    int most, blocks;
+  };
+  for (const Row& row : {Row{1, 32, 1}, Row{block, 32, 1}, Row{block + 1, 32, 2}, Row{32 * block, 32, 32},
+                         Row{1'000'000'000'000, 32, 32}, Row{block + 1, 1, 1}})
+    EXPECT_EQ(peer_blocks(row.count, row.most), row.blocks) << row.count;
+  alignas(16) static float memory[8];
+  for (const int out : {0, 1, 4})
+    for (const std::size_t offset : {0, 4, 8, 16, 48}) {
+      const DeviceSum s{.out = memory + out, .count = 25, .size = 3};
+      const bool aligned = out % 4 == 0 && offset % 16 == 0;
+      EXPECT_EQ(packets_of_peers(s, {nullptr, nullptr, offset}), aligned ? 3 : 0) << out << ' ' << offset;
     }
 }
 

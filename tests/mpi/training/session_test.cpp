@@ -55,18 +55,29 @@ TEST(Session, ARankWithAnotherPlanIsFound) {
 }
 
 #ifdef WEFT_FAKECUDA
-/// One rank gets no memory that can be registered, or cannot register what it has. The fake of NCCL compares
-/// where the operands of all ranks lie.
-TEST(Session, MemoryIsRegisteredByAllRanksOrByNone) {
+/// One rank gets no memory that can be registered, or cannot register what it has, or cannot show it to the
+/// others. The fake of NCCL compares where the operands of all ranks lie.
+TEST(Session, MemoryIsRegisteredAndShownByAllRanksOrByNone) {
   comm::World& world = test::world();
-  const auto curve = [&](const char* fault) {
+  const auto curve = [&](const std::string& peer_reads, const char* fault, const std::string& why = {}) {
     if (fault != nullptr && world.rank() == world.size() - 1) ::setenv("FAKECUDA_FAULT", fault, 1);
-    Trainer trainer(test::shared_deck(world, {test::unit_buckets}), world);
+    testing::internal::CaptureStderr();
+    Trainer trainer(test::shared_deck(world, {test::unit_buckets, "schedule.peer_reads=" + peer_reads}),
+                    world);
+    const std::string said = testing::internal::GetCapturedStderr();
     ::unsetenv("FAKECUDA_FAULT");
+    const bool several = world.size() > 1, reads = peer_reads == "true" && fault == nullptr;
+    EXPECT_EQ(fakecuda::objects("windows"), several && reads ? 2 : 0);  // of arena and state
+    const bool refused = several && !why.empty() && world.rank() == 0;
+    EXPECT_EQ(said.find("schedule.peer_reads has no effect (rank ") != std::string::npos, refused) << said;
+    EXPECT_EQ(said.find(why + "); gradients are sent as messages") != std::string::npos, refused) << said;
     return test::train_steps(trainer, 2);
   };
-  const test::Curve registered = curve(nullptr);
-  for (const char* fault : {"ncclMemAlloc", "ncclCommRegister"}) EXPECT_EQ(curve(fault), registered) << fault;
+  const test::Curve registered = curve("false", nullptr);
+  EXPECT_EQ(curve("false", "ncclCommRegister"), registered);
+  EXPECT_EQ(curve("true", nullptr), registered);
+  EXPECT_EQ(curve("true", "ncclMemAlloc", "there is no memory that ranks can share"), registered);
+  EXPECT_EQ(curve("true", "ncclDevCommCreate", "FAKECUDA_FAULT asks for it"), registered);
 }
 
 /// The step without collectives is measured at the start on several ranks, and runs as a graph there. All

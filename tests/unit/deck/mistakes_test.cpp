@@ -191,6 +191,9 @@ const LineMistake values[] = {
     {"boolean_for_a_graph", 15, "[schedule]\ncuda_graph = true",
      "d.toml:16: schedule.cuda_graph: the boolean true is not one of the choices (auto, off); did you mean "
      "'auto'?"},
+    {"peer_reads_of_the_library", 15, "[precision]\nreduction = \"native\"\n[schedule]\npeer_reads = true",
+     "d.toml:18: schedule.peer_reads: true has no effect (precision.reduction is 'native', the library's "
+     "own); set reduction = \"canonical\", or remove the key"},
     {"boolean_for_choice", 15, "[schedule]\nregather = false",
      "d.toml:16: schedule.regather: the boolean false is not one of the choices (always, never, auto); did "
      "you "

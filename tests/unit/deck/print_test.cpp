@@ -95,6 +95,7 @@ Deck draw_deck(Random& random) {
   if (n.float8.empty()) n.float8_gradients = GradientFormat::e4m3;
   if (n.float8.empty()) n.float8_scales = Float8Scales::rowwise;
   auto& s = deck.schedule;
+  if (n.reduction != ReduceOrder::canonical) s.peer_reads = false;
   s.memory_limit = std::max(s.memory_limit, 1.0);
   if (s.bucketing == Bucketing::none || s.bucketing == Bucketing::greedy) s.buckets = ScheduleDeck().buckets;
   if (s.bucketing != Bucketing::automatic && s.regather == Regather::automatic) s.regather = Regather::always;
