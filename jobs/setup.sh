@@ -64,6 +64,7 @@ TABLE
   if ! kokkos_at_hand || { [ "$mkl" = yes ] && [ -z "${MKL_ROOT:-}${MKLROOT:-}" ]; }; then echo "python3-pip|cmd pip3|py-pip"; fi
   if [ "$tests" = yes ]; then
     cat <<'TABLE'
+ccache|dpkg|
 clang|dpkg|
 clang-format|dpkg|
 libclang-rt-14-dev|dpkg|
@@ -250,10 +251,11 @@ for preset in "${presets[@]}"; do
     fi
   fi
   case $preset in cpu | portable | cuda) [ -f "build/$preset/CMakeCache.txt" ] || options+=(-D CMAKE_UNITY_BUILD=ON) ;; esac
-  # Not with CUDA, whose Kokkos puts a launcher of its own before the compiler. Of precompiled headers ccache must be told to trust them.
+  # Not with CUDA, whose Kokkos puts a launcher of its own before the compiler. Of precompiled headers ccache must be told to trust them,
+  # and that a clone in another folder is the same.
   if [ "$preset" != cuda ] && [ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ] && command -v ccache >/dev/null; then
     options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
-    export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
+    export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
   fi
   # A build of everything brings the tests back into a build directory that was configured without them.
   if [ "$with_tests" = OFF ]; then options+=(-D WEFT_TESTS=OFF); elif [ "$target" != weft ]; then options+=(-U WEFT_TESTS); fi

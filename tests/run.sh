@@ -44,6 +44,9 @@ rm -f "$logs"/*.{log,end,times,cpu}
 began=$(date +%s)
 commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)  # draws the order of what is on the fakes' queues
 summary=() failed=0 failed_logs=() beside_pid='' test_seconds=0
+# Each of them is the first in turn: what is left out for want of time is another one after another commit.
+presets=(asan tsan fakecuda)
+presets=("${presets[@]:commits % 3}" "${presets[@]:0:commits % 3}")
 
 # run_job FUNCTION: runs it in a process of its own and keeps what processor time that and its children took, in seconds.
 run_job() (
@@ -210,8 +213,8 @@ test_on_four_ranks() {
 # thread of its own (bad numbers, initial weights, what bits depend on), and what sends other numbers, lengths or layers through the
 # same threads; Skip saves in the background.
 test_tsan() {
-  OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*:*.Numerics*:Tensor.Heads*:*.CheckpointsLoad*:Context.Sections*:Pipe.LayersMay*:HashesOfPipes.AreThose*:HashesOfPipes.NameThe*:Hosts/FakeWindow.SharesAndCrosses/3' \
-    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^(mpi\.(comm|training\.np2)|unit\.recorder$)' &&
+  OMP_NUM_THREADS=1 GTEST_FILTER='-*BadStep.*:BadNumbers.*:RollBack.*:Locate.*:Init.*:Bits.DependOn*:Bits.Fusing*:Float8.*:HashesOfPipes.*:TokenRows.*:UnevenTokens.*:*.Numerics*:Tensor.Heads*:*.CheckpointsLoad*:*.SendsWhat*:*.TiedEmbeddings*:*.ValidationAnd*:Context.Sections*:Pipe.LayersMay*:Hosts/FakeWindow.SharesAndCrosses/[34]' \
+    ctest --test-dir build/tsan --output-on-failure --no-tests=error --parallel "$parallel" --tests-regex '^(mpi\.(comm\.np[124]|comm_fake|training\.np2)|unit\.recorder)$' &&
     test_on_four_ranks build/tsan
 }
 
@@ -363,17 +366,19 @@ if [ $part = fakecuda ]; then
 fi
 if [ $part = all ]; then stage "clang-format" check_format || print_summary; fi
 stage "build (cpu)" build_cpu || print_summary
-if [ $part = all ]; then beside build_asan build_tsan check_tidy build_fakecuda build_cuda; fi
+if [ $part = all ]; then beside "${presets[@]/#/build_}" check_tidy build_cuda; fi
 test_start=$SECONDS
 stage "tests (cpu)" test_cpu
 test_seconds=$((SECONDS - test_start))
 if [ $part = all ]; then
-  wait_for "build (asan)" build_asan && stage "tests under asan and ubsan" test_asan
-  wait_for "build (tsan)" build_tsan && stage "tests under tsan" test_tsan
-  if wait_for "build (fakecuda)" build_fakecuda; then
-    stage "tests under fakecuda" test_fakecuda
-    stage "the same on four ranks" test_fakecuda_on_four_ranks
-  fi
+  for preset in "${presets[@]}"; do
+    wait_for "build ($preset)" "build_$preset" || continue
+    case $preset in
+      asan) stage "tests under asan and ubsan" test_asan ;;
+      tsan) stage "tests under tsan" test_tsan ;;
+      fakecuda) stage "tests under fakecuda" test_fakecuda && stage "the same on four ranks" test_fakecuda_on_four_ranks ;;
+    esac
+  done
   wait_for "clang-tidy on changed files" check_tidy
   wait_for "build (cuda, sm_90)" build_cuda && stage "code of the device's kernels" test_device_code
   stage "another compiler or library" build_in_turn
