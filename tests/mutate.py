@@ -13,10 +13,11 @@ test that fails now and then catches nothing. More than five times its usual tim
 tests are dealt out to several that run alone.
 
 Ends with a table; survivors stand in build/survivors.txt. Exit code 1: fewer were caught than --goal asks for. Hours on two cores; --minutes ends
-it earlier, with those changes that were judged by then, which are a fair part of all. --keep begins with the tree and the build of the call before.
+it earlier, with those changes that were judged by then, which are a fair part of all. --keep begins with the tree and the build of the call before,
+and goes on with its verdicts where the sources and the draw are the same; so a run of hours may be made in parts.
 Changes that were made by hand, each with the test that must see it, has perf/mutations.py.
 """
-import argparse, collections, concurrent.futures, itertools, json, os, random, re, shutil, signal, subprocess, sys, tempfile, threading, time
+import argparse, collections, concurrent.futures, hashlib, itertools, json, os, random, re, shutil, signal, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREE = os.path.join(ROOT, "build/mutants")
@@ -250,7 +251,33 @@ def run_unchanged(name, test):
             sys.exit(f"mutate.py: {name} fails without a mutant")
         seconds = time.monotonic() - begin
         asked.seek(0)
-        return seconds, {n for n, byte in enumerate(asked.read()) if byte}
+        return seconds, [n for n, byte in enumerate(asked.read()) if byte]
+
+
+class Kept:
+    """What has been found out, a line of JSON each, in a file beside the build: for the next call with --keep."""
+
+    def __init__(self, drawn, a):
+        sources_now = hashlib.sha256(repr([(m.file, m.line, m.what) for m in drawn.values()] + [a.seed, a.folder]).encode())
+        for file in {f: None for folder in FOLDERS for f in sources(folder)}:
+            with open(os.path.join(ROOT, file), "rb") as text:
+                sources_now.update(text.read())
+        self.file, self.tests, self.verdicts = os.path.join(TREE, "verdicts.jsonl"), {}, {}
+        lines = []
+        if os.path.exists(self.file):
+            with open(self.file) as text:
+                lines = [json.loads(line) for line in text if line.endswith("\n")]  # the last may have been cut
+        if lines and lines[0] == sources_now.hexdigest():
+            for kind, key, *found in lines[1:]:
+                (self.tests if kind == "test" else self.verdicts)[key] = found
+        else:
+            lines = [sources_now.hexdigest()]
+        with open(self.file, "w") as text:
+            text.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def add(self, *found):
+        with open(self.file, "a") as text:
+            text.write(json.dumps(found) + "\n")
 
 
 def set_up():
@@ -265,7 +292,8 @@ def set_up():
     with open(os.path.join(TREE, "src/base/text.cpp"), "a") as base:
         base.write(QUESTION)
     kokkos = call(["cmake/get_kokkos.sh"], check=True).stdout.strip()
-    configured = call(["cmake", "--preset", "cpu", "-D", f"Kokkos_ROOT={kokkos}", "-D", f"CMAKE_CXX_FLAGS=-include {TREE}/mutant.hpp -w"])
+    launcher = ["-D", "CMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    configured = call(["cmake", "--preset", "cpu", "-D", f"Kokkos_ROOT={kokkos}", "-D", f"CMAKE_CXX_FLAGS=-include {TREE}/mutant.hpp -w", *launcher])
     if configured.returncode != 0:
         sys.exit(f"mutate.py: {configured.stderr[-2000:]}")
 
@@ -282,23 +310,30 @@ def main():
     parser.add_argument("--minutes", type=float, default=float("inf"))
     a = parser.parse_args()
     end = time.monotonic() + 60 * a.minutes
+    os.environ |= {"CCACHE_BASEDIR": TREE, "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros"}  # as jobs/setup.sh
     a.folder = a.folder or list(FOLDERS)
     mutants, total = draw(a)
     drawn = dict(enumerate(mutants, 1))
     print(f"{len(drawn)} of {total} places", flush=True)
     if not (a.keep and os.path.exists(BUILD)):
         set_up()
+    kept = Kept(drawn, a)
     build(drawn)
-    print(f"{len(drawn)} of them compile", flush=True)
+    print(f"{len(drawn)} of them compile, {len(kept.verdicts)} of them are judged", flush=True)
     all_tests, tests, usual, asked = commands(), {}, {}, {}
     for name in dict.fromkeys(t for folder in a.folder for t in FOLDERS[folder]):
         tests |= all_tests[name]
         for part in all_tests[name]:
-            usual[part], asked[part] = run_unchanged(part, tests[part])
+            if part not in kept.tests:
+                kept.tests[part] = run_unchanged(part, tests[part])
+                kept.add("test", part, *kept.tests[part])
+            usual[part], asked[part] = kept.tests[part]
             print(f"{part:28s} {usual[part]:6.1f} s, asked for {len(asked[part])}", flush=True)
 
     def judge(item):
         number, m = item
+        if number in kept.verdicts:
+            return m.folder, *kept.verdicts[number]
         if time.monotonic() > end:
             return None
         limit = lambda t: 5 * usual[t] + 20
@@ -308,6 +343,7 @@ def main():
         with open(os.path.join(ROOT, m.file)) as text:
             said = f"{m.file}:{m.line + 1}: {m.what}: {text.read().splitlines()[m.line].strip()}"
         print(f"{'caught by ' + by if by else 'SURVIVES' if able else 'NOT RUN':28s} {said}", flush=True)
+        kept.add("change", number, by, said)
         return m.folder, by, said
 
     with concurrent.futures.ThreadPoolExecutor(a.workers) as pool:
