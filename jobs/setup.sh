@@ -36,8 +36,10 @@ done
 case " ${presets[*]-} " in *" cuda"*) cuda=yes ;; esac
 
 # Debian package | how to see that it is there | Spack spec. A probe is `cmd PROGRAM`, `cmake PACKAGE` (find_package finds it),
-# `lib HEADER LIBRARY`, `version` (CMake, not older than oldest_cmake), or `dpkg` (only Debian has it, and it can be done without).
+# `lib HEADER LIBRARY`, `maybe HEADER LIBRARY` (it can be done without), `version` (CMake, not older than oldest_cmake), or `dpkg` (only
+# Debian has it, and it can be done without).
 oldest_cmake=3.22
+can_do_without='|\(dpkg\|maybe [^|]*\)|'
 needs() {
   cat <<'TABLE'
 g++|cmd c++|gcc
@@ -56,6 +58,8 @@ libfmt-dev|cmake fmt|fmt
 libspdlog-dev|cmake spdlog|spdlog
 nlohmann-json3-dev|cmake nlohmann_json|nlohmann-json
 libsentencepiece-dev|lib sentencepiece_processor.h sentencepiece|sentencepiece
+libpcre2-dev|maybe pcre2.h pcre2-8|pcre2
+libutf8proc-dev|maybe utf8proc.h utf8proc|utf8proc
 libxxhash-dev|lib xxhash.h xxhash|xxhash
 zlib1g-dev|cmake ZLIB|zlib
 libgtest-dev|cmake GTest|googletest
@@ -115,7 +119,7 @@ absent() {
     set -- $probe
     case $1 in
       cmake) printf 'find_package(%s QUIET)\nif(%s_FOUND)\n  file(APPEND found "%s;")\nendif()\n' "$2" "$2" "$package" ;;
-      lib) printf 'find_path(H_%s %s)\nfind_library(L_%s %s)\nif(H_%s AND L_%s)\n  file(APPEND found "%s;")\nendif()\n' \
+      lib | maybe) printf 'find_path(H_%s %s)\nfind_library(L_%s %s)\nif(H_%s AND L_%s)\n  file(APPEND found "%s;")\nendif()\n' \
              "$3" "$2" "$3" "$3" "$3" "$3" "$package" ;;
     esac
   done >>"$dir/CMakeLists.txt"
@@ -126,7 +130,7 @@ absent() {
     set -- $probe
     case $1 in
       cmd) command -v "$2" >/dev/null || echo "$package|$probe|$spec" ;;
-      cmake | lib) [ $looks = no ] || grep -q "\(^\|;\)$package;" "$dir/found" || echo "$package|$probe|$spec" ;;
+      cmake | lib | maybe) [ $looks = no ] || grep -q "\(^\|;\)$package;" "$dir/found" || echo "$package|$probe|$spec" ;;
       version | dpkg) echo "$package|$probe|$spec" ;;
     esac
   done <"$dir/table"
@@ -196,7 +200,7 @@ look() {
 
 look
 if [ "$list_missing" = yes ]; then
-  grep -v '|dpkg|' <<<"$missing" | cut -d'|' -f1 | grep . || true
+  grep -v "$can_do_without" <<<"$missing" | cut -d'|' -f1 | grep . || true
   exit 0
 fi
 if [ -n "$missing" ]; then
@@ -205,8 +209,8 @@ if [ -n "$missing" ]; then
     if sudo -n true 2>/dev/null; then as_root="sudo -n"; else as_root=no; fi
   fi
   if command -v apt-get >/dev/null && [ "$as_root" != no ] && [ -z "${WEFT_NO_INSTALL:-}" ]; then
-    mapfile -t needed < <(grep -v '|dpkg|' <<<"$missing" | cut -d'|' -f1)
-    mapfile -t extras < <(grep '|dpkg|' <<<"$missing" | cut -d'|' -f1)
+    mapfile -t needed < <(grep -v "$can_do_without" <<<"$missing" | cut -d'|' -f1)
+    mapfile -t extras < <(grep "$can_do_without" <<<"$missing" | cut -d'|' -f1)
     echo "setup: installing" "${needed[@]}" "${extras[@]}"
     log=$(mktemp)
     # shellcheck disable=SC2086
@@ -223,9 +227,9 @@ if [ -n "$missing" ]; then
 fi
 # Tools that only add comfort are no reason to stop.
 if [ -n "$missing" ]; then
-  optional=$(grep '|dpkg|' <<<"$missing" | cut -d'|' -f1 | tr '\n' ' ' || true)
+  optional=$(grep "$can_do_without" <<<"$missing" | cut -d'|' -f1 | tr '\n' ' ' || true)
   [ -z "$optional" ] || echo "setup: going on without $optional(what uses them is skipped)"
-  missing=$(grep -v '|dpkg|' <<<"$missing" || true)
+  missing=$(grep -v "$can_do_without" <<<"$missing" || true)
 fi
 if [ -n "$missing" ]; then
   explain_missing "$missing" >&2

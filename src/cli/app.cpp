@@ -34,6 +34,11 @@ void add_checkpoint_option(CLI::App& command, std::string& checkpoint) {
       ->required();
 }
 
+CLI::Option* add_end_of_document_option(CLI::App& command, std::string& token) {
+  return command.add_option("--end-of-document", token,
+                            "Token that ends documents, where a tokenizer.json leaves that open");
+}
+
 void add_sharing_options(CLI::App& command, int& tensor, int& context, const std::string& others) {
   command
       .add_option("--tensor", tensor,

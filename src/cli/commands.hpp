@@ -31,6 +31,8 @@ CLI::Option* add_deck_arguments(CLI::App& command, DeckArguments& arguments);
 
 /// The required option that names a checkpoint, or a run's checkpoints.
 void add_checkpoint_option(CLI::App& command, std::string& checkpoint);
+/// The option that names the token of a tokenizer.json that ends documents.
+CLI::Option* add_end_of_document_option(CLI::App& command, std::string& token);
 /// The options that say how many ranks share a layer and a sequence; `others` is what the other ranks have.
 void add_sharing_options(CLI::App& command, int& tensor, int& context, const std::string& others);
 

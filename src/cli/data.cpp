@@ -18,7 +18,7 @@ namespace weft::cli {
 namespace {
 
 struct ShowArguments {
-  std::string file, tokenizer;
+  std::string file, tokenizer, end_of_document;
   std::int64_t first = 64;
 };
 
@@ -26,7 +26,8 @@ void show(const ShowArguments& arguments) {
   data::DescribeOptions options;
   options.first = arguments.first;
   std::unique_ptr<data::Tokenizer> tokenizer;
-  if (!arguments.tokenizer.empty()) tokenizer = data::open_tokenizer(arguments.tokenizer);
+  if (!arguments.tokenizer.empty())
+    tokenizer = data::open_tokenizer(arguments.tokenizer, arguments.end_of_document);
   options.tokenizer = tokenizer.get();
   std::fputs(data::describe(arguments.file, options).c_str(), stdout);
 }
@@ -36,9 +37,13 @@ void warn_of_separator(const std::string& separator) {
   constexpr std::array<std::string_view, 2> words{"blank-line", "file"};
   const std::string_view meant = deck::nearest_word(separator, words);
   const bool slip = !meant.empty() && meant != separator;
-  log::warn("the separator '{}' stands in none of the texts, so each file is one document{}",
-            one_line(separator),
-            slip ? deck::did_you_mean(meant) : "; give another one, or --separator file if that is meant");
+  // A warning of the log has a rank, and here there is none.
+  const std::string what_to_do =
+      slip ? deck::did_you_mean(meant) : "; give another one, or --separator file if that is meant";
+  log::tell(stderr,
+            fmt::format("weft: warning: the separator '{}' stands in none of the texts, so each file is one "
+                        "document{}\n",
+                        one_line(separator), what_to_do));
 }
 
 void add_tokenize(CLI::App& command) {
@@ -59,9 +64,12 @@ void add_tokenize(CLI::App& command) {
                    "What stands between documents: blank-line, file, or a string")
       ->capture_default_str();
   tokenize
-      ->add_option("--tokenizer", o->tokenizer,
-                   "byte, sentencepiece (learns one from the text), or a SentencePiece model")
+      ->add_option(
+          "--tokenizer", o->tokenizer,
+          "byte, sentencepiece (learns one from the text), a SentencePiece model, or a tokenizer.json "
+          "(byte-level BPE: Llama 3, GPT-2, Qwen ...)")
       ->capture_default_str();
+  add_end_of_document_option(*tokenize, o->end_of_document);
   const CLI::Option* const model = tokenize->add_option(
       "--model", o->model, "Where a learnt SentencePiece model goes (default: beside TRAIN)");
   const CLI::Option* const vocab =
@@ -96,12 +104,20 @@ void add_data(CLI::App& app) {
   CLI::App* show_command = command->add_subcommand("show", "What is in a token file");
   auto arguments = std::make_shared<ShowArguments>();
   show_command->add_option("FILE", arguments->file, "A token file")->required();
-  show_command->add_option("--tokenizer", arguments->tokenizer,
-                           "Decode the first tokens: 'byte' or a SentencePiece model");
+  const CLI::Option* const tokenizer =
+      show_command->add_option("--tokenizer", arguments->tokenizer,
+                               "Decode the first tokens: 'byte', a SentencePiece model or a tokenizer.json");
+  CLI::Option* const end = add_end_of_document_option(*show_command, arguments->end_of_document);
   show_command->add_option("--first", arguments->first, "Tokens to show")
       ->check(whole_number_from(0))
       ->capture_default_str();
-  show_command->callback([arguments] { show(*arguments); });
+  show_command->callback([arguments, tokenizer, end] {
+    WEFT_VALIDATE(
+        end->count() == 0 || tokenizer->count() > 0,
+        "--end-of-document has no effect (without --tokenizer nothing is decoded); leave it out, or "
+        "name the tokenizer");
+    show(*arguments);
+  });
 }
 
 }  // namespace weft::cli

@@ -96,6 +96,10 @@ void refuse_to_replace_by(const std::string& learnt, const std::string& path) {
 }
 
 void check(const PrepareOptions& options, const std::string& model) {
+  WEFT_VALIDATE(
+      options.end_of_document.empty() || !learns_tokenizer(options),
+      "--end-of-document has no effect (a SentencePiece model that is learnt here ends documents by token "
+      "1); leave it out");
   WEFT_VALIDATE(!options.train.empty(), "no token file to write is named; name the training file");
   WEFT_VALIDATE(options.valid.empty() || (options.valid_fraction > 0 && options.valid_fraction < 1),
                 "the validation fraction {} is out of range (0 to 1, both excluded)", options.valid_fraction);
@@ -116,14 +120,30 @@ std::unique_ptr<Tokenizer> learn_tokenizer(const PrepareOptions& options, const 
   return sentencepiece_of(bytes, path);
 }
 
+/// A text may spell such a token where the tokenizer finds its added tokens in text.
+void refuse_around_documents(const std::vector<std::int32_t>& ids, const Tokenizer& tokenizer,
+                             std::int64_t document) {
+  for (const std::int32_t around : {tokenizer.begin_of_document(), tokenizer.end_of_document()})
+    WEFT_VALIDATE(
+        around < 0 || std::find(ids.begin(), ids.end(), around) == ids.end(),
+        "document {} (counted from 0) spells token {}, which only stands around documents; name it by "
+        "--separator if it ends documents here, or take it out of the text",
+        document, around);
+}
+
 /// Gives the tokens of each document to the writer of its split. Returns the bytes of all text.
 std::int64_t write_documents(DocumentReader& reader, const Split& split, const Tokenizer& tokenizer,
                              TokenFileWriter& train, TokenFileWriter* valid) {
   std::vector<std::int32_t> ids;
   std::int64_t bytes = 0;
+  bool begins_document = true;
   for (TextPiece piece; reader.next(piece);) {
     ids.clear();
     tokenizer.encode_append(piece.text, ids);
+    refuse_around_documents(ids, tokenizer, piece.document);
+    if (begins_document && tokenizer.begin_of_document() >= 0)
+      ids.insert(ids.begin(), tokenizer.begin_of_document());
+    begins_document = piece.ends_document;
     if (piece.ends_document) ids.push_back(tokenizer.end_of_document());
     TokenFileWriter& out = split.is_valid(piece.document) ? *valid : train;
     out.append(ids);
@@ -138,8 +158,9 @@ SplitReport report_of(const std::string& path, const TokenFileWriter& writer) {
 }
 
 /// Whether all text is in the files, and each of them has some.
-void check_written(const PrepareOptions& options, const PrepareReport& report, std::int64_t bytes) {
-  WEFT_VALIDATE(bytes > 0, "there is no text in the inputs (all documents are empty); give more text");
+void check_written(const PrepareOptions& options, const PrepareReport& report, const Tokenizer& tokenizer) {
+  WEFT_VALIDATE(report.text_bytes > 0,
+                "there is no text in the inputs (all documents are empty); give more text");
   WEFT_VALIDATE(
       report.train.documents > 0 && (options.valid.empty() || report.valid.documents > 0),
       "{} documents fell to training and {} to validation (the validation fraction is {}{}); cut the text "
@@ -147,10 +168,10 @@ void check_written(const PrepareOptions& options, const PrepareReport& report, s
       report.train.documents, report.valid.documents, options.valid_fraction,
       report.separator_found ? "" : ", and the separator stands in none of the texts");
   const std::int64_t kept = report.train.text_bytes + report.valid.text_bytes;
-  WEFT_VALIDATE(kept == bytes,
+  WEFT_VALIDATE(kept == report.text_bytes || tokenizer.normalizes(),
                 "the tokenizer {} kept {} of {} bytes of text (it cannot spell them all); use one that falls "
                 "back to bytes",
-                options.tokenizer, kept, bytes);
+                options.tokenizer, kept, report.text_bytes);
 }
 
 }  // namespace
@@ -163,18 +184,18 @@ PrepareReport prepare(const PrepareOptions& options) {
   std::optional<io::AtomicFile> model;
   if (learns_tokenizer(options)) model.emplace(report.model, io::Named::by_user);
   const auto tokenizer = model ? learn_tokenizer(options, split, report.model, *model)
-                               : open_tokenizer(report.model.empty() ? "byte" : report.model);
+                               : open_tokenizer(options.tokenizer, options.end_of_document);
   report.vocab = tokenizer->vocab();
 
   TokenFileWriter train(options.train, *tokenizer);
   std::optional<TokenFileWriter> valid;
   if (!options.valid.empty()) valid.emplace(options.valid, *tokenizer);
-  DocumentReader reader(options.text);
-  const std::int64_t bytes = write_documents(reader, split, *tokenizer, train, valid ? &*valid : nullptr);
+  DocumentReader reader(options.text, [&](std::string_view text) { return tokenizer->last_cut(text); });
+  report.text_bytes = write_documents(reader, split, *tokenizer, train, valid ? &*valid : nullptr);
   report.separator_found = reader.separator_found();
   report.train = report_of(options.train, train);
   if (valid) report.valid = report_of(options.valid, *valid);
-  check_written(options, report, bytes);
+  check_written(options, report, *tokenizer);
 
   // All of them are on storage before the first has its name (commit() syncs the model before it renames it).
   // The model comes first, so that no token file stands there without the model that wrote it.
@@ -196,6 +217,10 @@ std::string to_text(const PrepareReport& report) {
                         split->tokens, split->text_bytes,
                         static_cast<double>(split->text_bytes) / static_cast<double>(split->tokens));
   }
+  const std::int64_t kept = report.train.text_bytes + report.valid.text_bytes;
+  if (kept != report.text_bytes)
+    text += fmt::format("normalized  {} bytes of text became {} (the tokenizer's NFC)\n", report.text_bytes,
+                        kept);
   return text;
 }
 

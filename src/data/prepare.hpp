@@ -15,8 +15,10 @@ struct PrepareOptions {
   std::string valid;             ///< token file to write; empty: all documents are for training
   double valid_fraction = 0.01;  ///< share of the documents, drawn by a hash of seed and document number
   std::uint64_t seed = 1;
-  /// "byte", the path of a SentencePiece model, or "sentencepiece": train one on the training documents.
+  /// "byte", the path of a SentencePiece model or a tokenizer.json, or "sentencepiece": train one on the
+  /// training documents.
   std::string tokenizer = "byte";
+  std::string end_of_document;  ///< the token of a tokenizer.json that ends documents; empty: the file tells
   std::string model;  ///< where a trained model goes; empty: TRAIN's path with .model for its extension
   SentencePieceOptions training;  ///< settings for "sentencepiece"; prepare() sets `uses`
   bool force = false;             ///< replaces what prepare() otherwise refuses to replace
@@ -32,15 +34,18 @@ struct SplitReport {
 struct PrepareReport {
   SplitReport train;
   SplitReport valid;  ///< its path is empty when there is no such file
-  std::string model;  ///< path of the SentencePiece model; empty for bytes
+  std::string model;  ///< path of the tokenizer's file; empty for bytes
   std::int64_t vocab = 0;
+  std::int64_t text_bytes = 0;  ///< of all documents, before a tokenizer normalizes them
   bool separator_found = true;  ///< what DocumentReader::separator_found() says after all text
 };
 
-/// Writes the token files; each document ends with the end-of-document token. Streams: memory does not grow
+/// Writes the token files; each document ends with the end-of-document token, and begins with the tokenizer's
+/// beginning-of-document token if there is one. Streams: memory does not grow
 /// with the text. Throws Error(bad_input) for unusable inputs or options, for a file that would overwrite an
 /// input or another file of this call, for one that would replace a file that is neither empty nor a token
-/// file, or a model of other content (unless `force`), and for a split without documents; Error(environment)
+/// file, or a model of other content (unless `force`), for a split without documents, and for a document that
+/// spells a token which only stands around documents; Error(environment)
 /// for a full disk.
 /// Then no file appears, a learnt model included, and what stood in their places stays.
 PrepareReport prepare(const PrepareOptions& options);

@@ -3,49 +3,18 @@
 #include <sentencepiece_processor.h>
 
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <mutex>
-#include <unordered_map>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "data/text_runs.hpp"
+#include "data/word_cache.hpp"
 
 namespace weft::data {
 namespace {
 
 constexpr std::string_view space_mark = "\xe2\x96\x81";
-
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return hash_text(text); }
-};
-
-std::string read_file(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr)
-    throw Error(
-        exit_code_of_named_file(errno),
-        fmt::format(
-            "cannot open the tokenizer model {} ({}); give \"byte\" or the path of a SentencePiece model",
-            path, std::strerror(errno)));
-  std::string bytes;
-  std::array<char, 65536> block;
-  while (const std::size_t n = std::fread(block.data(), 1, block.size(), file)) bytes.append(block.data(), n);
-  const bool whole = std::ferror(file) == 0;
-  const int error = errno;
-  std::fclose(file);
-  if (!whole)
-    throw Error(
-        exit_code_of_named_file(error),
-        fmt::format("cannot read the tokenizer model {} ({}); check the path, or try again when it can "
-                    "be read",
-                    path, std::strerror(error)));
-  return bytes;
-}
 
 /// A piece as text, with spaces where SentencePiece writes U+2581.
 std::string unescape(std::string_view piece) {
@@ -96,13 +65,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   /// than the library does.)
   bool words_are_separate_ = true;
 
-  struct Span {
-    std::uint32_t begin;
-    std::uint32_t count;
-  };
   mutable std::mutex mutex_;  ///< guards what follows
-  mutable std::unordered_map<std::string, Span, TextHash, std::equal_to<>> words_;
-  mutable std::vector<std::int32_t> word_ids_;
+  mutable WordCache words_;
   mutable std::vector<int> scratch_;
 };
 
@@ -186,20 +150,10 @@ void SentencePieceTokenizer::encode_words(std::string_view run, std::vector<std:
 }
 
 void SentencePieceTokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& ids) const {
-  constexpr std::size_t most_words = std::size_t{1} << 18;
-  constexpr std::size_t longest = 32;
-  const auto found = words_.find(word);
-  if (found != words_.end()) {
-    const auto first = word_ids_.begin() + found->second.begin;
-    ids.insert(ids.end(), first, first + found->second.count);
-    return;
-  }
+  if (words_.append(word, ids)) return;
   const std::size_t before = ids.size();
   encode_with_library(word, ids);
-  if (word.size() > longest || words_.size() >= most_words) return;
-  words_.emplace(word, Span{static_cast<std::uint32_t>(word_ids_.size()),
-                            static_cast<std::uint32_t>(ids.size() - before)});
-  word_ids_.insert(word_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+  words_.keep(word, std::span(ids).subspan(before));
 }
 
 void SentencePieceTokenizer::encode_with_library(std::string_view text,
@@ -214,10 +168,6 @@ void SentencePieceTokenizer::encode_with_library(std::string_view text,
 }
 
 }  // namespace
-
-std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path) {
-  return sentencepiece_of(read_file(path), path);
-}
 
 std::unique_ptr<Tokenizer> sentencepiece_of(std::string_view model, const std::string& name) {
   return std::make_unique<SentencePieceTokenizer>(model, name);

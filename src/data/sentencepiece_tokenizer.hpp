@@ -12,12 +12,9 @@
 
 namespace weft::data {
 
-/// Reads a model. Throws Error(bad_input) when it is missing, is no model, has no end-of-sentence piece, or
-/// loses text: a model must have byte fallback and identity normalisation, add no dummy prefix and remove no
-/// white space.
-std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
-/// Makes a tokenizer of the bytes of a model, with the checks of open_sentencepiece(). Errors call the model
-/// `name`.
+/// Makes a tokenizer of the bytes of a model. Throws Error(bad_input), which calls it `name`, when it is no
+/// model, has no end-of-sentence piece, or loses text: a model must have byte fallback and identity
+/// normalisation, add no dummy prefix and remove no white space.
 std::unique_ptr<Tokenizer> sentencepiece_of(std::string_view model, const std::string& name);
 
 struct SentencePieceOptions {

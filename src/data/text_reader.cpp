@@ -44,6 +44,7 @@ bool is_jsonl(std::string_view path) {
 
 struct DocumentReader::Impl {
   TextInputs inputs;
+  FindCut find_cut;
   std::string separator;
   std::size_t file = 0;  ///< the next input to open
   std::unique_ptr<ByteStream> stream;
@@ -67,7 +68,8 @@ struct DocumentReader::Impl {
   bool take_line(std::string_view& text);
 };
 
-DocumentReader::DocumentReader(TextInputs inputs) : impl_(std::make_unique<Impl>()) {
+DocumentReader::DocumentReader(TextInputs inputs, FindCut find_cut) : impl_(std::make_unique<Impl>()) {
+  impl_->find_cut = find_cut ? std::move(find_cut) : line_cut;
   impl_->separator = separator_text(inputs.separator);
   WEFT_VALIDATE(!inputs.files.empty(),
                 "there is no text to read; name at least one file, or - for standard input");
@@ -151,11 +153,11 @@ bool DocumentReader::Impl::take_plain(std::string_view& bytes, bool& ends) {
     const std::size_t kept = separator.empty() ? 0 : separator.size() - 1;
     searched = std::max(begin, buffer.size() - std::min(buffer.size(), kept));
     if (searched - begin > longest_piece) {
-      const std::string_view free = std::string_view(buffer).substr(begin, searched - begin);
-      const std::size_t newline = free.rfind('\n');
-      ends = false;
-      const std::size_t cut = begin + (newline == free.npos ? utf8_cut(free, free.size() - 4) : newline + 1);
-      return hand_out(cut, cut);
+      const std::size_t cut = find_cut(std::string_view(buffer).substr(begin, searched - begin));
+      if (cut > 0) {
+        ends = false;
+        return hand_out(begin + cut, begin + cut);
+      }
     }
     refill();
   }

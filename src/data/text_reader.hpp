@@ -2,7 +2,9 @@
 // bounded pieces.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,8 +22,11 @@ struct TextInputs {
   std::string separator = "blank-line";
 };
 
-/// A piece of a document: all of it or, when it is long, about a megabyte, cut at the end of a line if there
-/// is one.
+/// Where to cut a text of a megabyte or more that goes on; 0: read more of it first. Tokenizer::last_cut() is
+/// one, and line_cut().
+using FindCut = std::function<std::size_t(std::string_view)>;
+
+/// A piece of a document: all of it or, when it is long, about a megabyte, cut where FindCut says.
 struct TextPiece {
   std::string_view text;      ///< valid until the next call of next(); empty only where ends_document is set
   std::int64_t document = 0;  ///< number of the document, counted from zero over all inputs
@@ -33,7 +38,8 @@ struct TextPiece {
 /// file are allowed), and for lines that are not as promised; Error(environment) when storage cannot be read.
 class DocumentReader {
  public:
-  explicit DocumentReader(TextInputs inputs);
+  /// Without `find_cut`, pieces end at the end of a line if there is one.
+  explicit DocumentReader(TextInputs inputs, FindCut find_cut = {});
   ~DocumentReader();
   bool next(TextPiece& piece);
   /// Whether the separator stood in what was read so far; true, too, when it applied to no text of that.

@@ -52,6 +52,11 @@ TextRun next_run(std::string_view& text) {
   return n > 0 ? take(RunKind::text, n) : take(RunKind::raw, 1);
 }
 
+std::size_t line_cut(std::string_view text) {
+  const std::size_t newline = text.rfind('\n');
+  return newline == text.npos ? utf8_cut(text, text.size() - 4) : newline + 1;
+}
+
 std::size_t utf8_cut(std::string_view text, std::size_t limit) {
   if (limit >= text.size()) return text.size();
   std::size_t cut = limit;

@@ -25,6 +25,9 @@ std::size_t utf8_length(std::string_view text);
 /// possible.
 TextRun next_run(std::string_view& text);
 
+/// Where to cut a long text that goes on: behind its last newline or, without one, behind a whole character.
+std::size_t line_cut(std::string_view text);
+
 /// The largest cut at or below `limit` that does not fall inside a UTF-8 character.
 std::size_t utf8_cut(std::string_view text, std::size_t limit);
 

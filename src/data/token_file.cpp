@@ -169,6 +169,7 @@ std::string_view name_of(TokenizerKind kind) {
   switch (kind) {
     case TokenizerKind::byte: return "byte";
     case TokenizerKind::sentencepiece: return "sentencepiece";
+    case TokenizerKind::bpe: return "tokenizer.json";
     case TokenizerKind::unknown: break;
   }
   return "unknown";
@@ -328,7 +329,7 @@ void check_same_tokenizer(const TokenFile& file, const TokenFile& other) {
   const std::string difference = difference_of_tokenizers(file, other);
   WEFT_VALIDATE(difference.empty(),
                 "{} was made by another tokenizer than {} ({}); make both with one tokenizer (`weft data "
-                "tokenize --tokenizer FILE.model`)",
+                "tokenize --tokenizer FILE`)",
                 file.path(), other.path(), difference);
 }
 
@@ -338,6 +339,10 @@ void check_tokenizer(const TokenFile& file, const Tokenizer& tokenizer) {
                 "model it was made with",
                 file.path(), name_of(file.tokenizer()), file.tokenizer_hash(), name_of(tokenizer.kind()),
                 tokenizer.hash());
+  WEFT_VALIDATE(file.end_of_document() == tokenizer.end_of_document(),
+                "{} ends its documents with token {}, and this tokenizer with token {}; give the "
+                "--end-of-document it was made with",
+                file.path(), file.end_of_document(), tokenizer.end_of_document());
 }
 
 }  // namespace weft::data

@@ -11,7 +11,7 @@
 namespace weft::data {
 
 class Tokenizer;
-enum class TokenizerKind : std::uint32_t { unknown = 0, byte = 1, sentencepiece = 2 };
+enum class TokenizerKind : std::uint32_t { unknown = 0, byte = 1, sentencepiece = 2, bpe = 3 };
 std::string_view name_of(TokenizerKind kind);
 
 /// An open token file; cheap to copy, safe to read from several threads.

@@ -1,10 +1,15 @@
 #include "data/tokenizer.hpp"
 
 #include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "data/bpe_tokenizer.hpp"
 #include "data/sentencepiece_tokenizer.hpp"
+#include "data/text_runs.hpp"
 
 namespace weft::data {
 namespace {
@@ -31,6 +36,28 @@ class ByteTokenizer final : public Tokenizer {
   std::array<char, 256> bytes_;
 };
 
+std::string read_model(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr)
+    throw Error(exit_code_of_named_file(errno),
+                fmt::format("cannot open the tokenizer model {} ({}); give \"byte\" or the path of a "
+                            "SentencePiece model or a tokenizer.json",
+                            path, std::strerror(errno)));
+  std::string bytes;
+  std::array<char, 65536> block;
+  while (const std::size_t n = std::fread(block.data(), 1, block.size(), file)) bytes.append(block.data(), n);
+  const bool whole = std::ferror(file) == 0;
+  const int error = errno;
+  std::fclose(file);
+  if (!whole)
+    throw Error(
+        exit_code_of_named_file(error),
+        fmt::format("cannot read the tokenizer model {} ({}); check the path, or try again when it can "
+                    "be read",
+                    path, std::strerror(error)));
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
@@ -54,8 +81,20 @@ std::unique_ptr<Tokenizer> byte_tokenizer() {
   return std::make_unique<ByteTokenizer>();
 }
 
-std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec) {
-  return spec == "byte" ? byte_tokenizer() : open_sentencepiece(spec);
+std::size_t Tokenizer::last_cut(std::string_view text) const {
+  return line_cut(text);
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& spec, const std::string& end_of_document) {
+  const std::string model = spec == "byte" ? std::string() : read_model(spec);
+  // A SentencePiece model begins with the tag of its first field, which is a newline.
+  if (model.starts_with('{')) return bpe_tokenizer_of(model, spec, end_of_document);
+  WEFT_VALIDATE(
+      end_of_document.empty(),
+      "--end-of-document has no effect (the tokenizer '{}' has one token that ends documents, and is no "
+      "tokenizer.json); leave it out",
+      spec);
+  return spec == "byte" ? byte_tokenizer() : sentencepiece_of(model, spec);
 }
 
 }  // namespace weft::data

@@ -205,7 +205,7 @@ TEST(Sequences, AreOfOneTokenizer) {
           Sequences({file, other}, 5);
         },
         {"other.bin was made by another tokenizer", "a.bin", difference,
-         "`weft data tokenize --tokenizer FILE.model`"});
+         "`weft data tokenize --tokenizer FILE`"});
   }
 }
 

@@ -41,6 +41,8 @@ class Weft(CMakePackage, CudaPackage):
     depends_on("spdlog")
     depends_on("nlohmann-json")
     depends_on("sentencepiece")
+    depends_on("pcre2")
+    depends_on("utf8proc")
     depends_on("xxhash")
     depends_on("zlib-api")
     depends_on("googletest", type=("build", "test"))
