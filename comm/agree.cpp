@@ -3,10 +3,14 @@
 #include <fmt/core.h>
 
 #include <map>
+#include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 
 namespace weft::comm {
 namespace {
@@ -53,6 +57,24 @@ bool on_all_ranks(World& world, bool here) {
   double missing = here ? 0 : 1;
   world.all_reduce_max(std::span(&missing, 1));
   return missing == 0;
+}
+
+void tell_kept_warnings(World& world) {
+  std::string mine;
+  for (const std::string& line : log::take_kept_warnings()) mine += line + '\n';
+  if (on_all_ranks(world, mine.empty())) return;
+  const std::vector<std::string> of_ranks = world.gather_strings(mine);
+  std::string first;  // lines of a rank and the warning that it says
+  std::set<std::string> seen;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    std::istringstream lines(of_ranks[rank]);
+    for (std::string line; std::getline(lines, line);)
+      if (seen.insert(line).second) first += fmt::format("{} {}\n", rank, line);
+  }
+  std::istringstream lines(world.broadcast(std::move(first), 0));
+  std::string line;
+  for (int rank = 0; lines >> rank && std::getline(lines.ignore(1), line);)
+    if (rank == world.rank()) log::warn("{}", line);
 }
 
 }  // namespace weft::comm

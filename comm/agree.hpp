@@ -1,4 +1,5 @@
-// Lets ranks agree: on a mistake, so that it is told in one line, however many ranks make it; on what holds.
+// Lets ranks agree: on a mistake, so that it is told in one line, however many ranks make it; on a warning
+// likewise; on what holds.
 #pragma once
 
 #include <functional>
@@ -15,5 +16,8 @@ void agree(comm::World& world, const std::function<void()>& stage);
 
 /// Collective: whether something holds on all ranks.
 bool on_all_ranks(World& world, bool here);
+
+/// Collective: each warning that ranks keep (log::warn_for_all) is said once, by the first rank that has it.
+void tell_kept_warnings(World& world);
 
 }  // namespace weft::comm

@@ -49,7 +49,7 @@ constexpr auto prepare_grad = prepare_nothing;
 
 void warn_of_documents() {
   static const bool told = [] {
-    log::warn(
+    log::warn_for_all(
         "attention within documents runs without tensor cores on a GPU, which takes many times as long; "
         "with data.document_mask = false cuDNN computes it where it can");
     return true;

@@ -41,7 +41,7 @@ Kernel* kernel_for(const char* what, const AttentionShape& s, DType t, const Bou
       made = std::make_unique<Kernel>(s, bounds...);
     } catch (const cudnn::NotSupported& e) {
       const std::string why = e.what();
-      log::warn(
+      log::warn_for_all(
           "{} of batch {}, seq {}, heads {}, kv_heads {}, head_dim {} runs without tensor cores, which takes "
           "many times as long: cuDNN does not take it ({}); {}",
           what, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, why.substr(0, why.find('\n')),

@@ -63,7 +63,7 @@ std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType f
           : scales == Float8Scales::rowwise
               ? " with a scale for each row (precision.float8_scales = \"tensorwise\" asks for less)"
               : "";
-      log::warn(
+      log::warn_for_all(
           "this device has no product of {} by a weight [{}, {}] in Float8{}: such operands are decoded into "
           "bf16, which takes longer than bf16 itself",
           name_of(format), spec.out, spec.in, why);

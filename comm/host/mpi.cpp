@@ -170,7 +170,7 @@ std::unique_ptr<World> make_mpi_world(int* argc, char*** argv) {
   // The launcher's variables are read first: MPI_Init adds some of its own.
   const detail::Launch launch = detail::read_launch([](const char* name) { return std::getenv(name); });
   auto world = std::make_unique<MpiWorld>(argc, argv);
-  log::set_rank(world->rank());
+  log::set_rank(world->rank(), world->size());
   detail::check_slurm_tasks(launch, world->size());
   return world;
 }

@@ -14,6 +14,11 @@ namespace weft::log {
 namespace {
 
 int g_rank = 0;
+int g_ranks = 1;
+
+/// The warnings that this rank keeps.
+std::mutex g_kept_mutex;
+std::vector<std::string> g_kept;
 
 /// Guards the pointer only: a line that waits for its storage must not keep others off the terminal.
 std::mutex g_file_mutex;
@@ -64,8 +69,9 @@ void write(spdlog::level::level_enum level, const std::string& line) {
 
 }  // namespace
 
-void set_rank(int rank) {
+void set_rank(int rank, int ranks) {
   g_rank = rank;
+  g_ranks = ranks;
 }
 
 void add_file(const std::string& path) {
@@ -119,6 +125,15 @@ void write_info(const std::string& line) {
 }
 void write_warn(const std::string& line) {
   write(spdlog::level::warn, fmt::format("weft: warning: rank {}: {}", g_rank, line));
+}
+void write_or_keep_warning(std::string line) {
+  if (g_ranks == 1) return write_warn(line);
+  const std::lock_guard guard(g_kept_mutex);
+  g_kept.push_back(std::move(line));
+}
+std::vector<std::string> take_kept_warnings() {
+  const std::lock_guard guard(g_kept_mutex);
+  return std::exchange(g_kept, {});
 }
 void write_error(const std::string& line) {
   const std::string text = fmt::format("weft: error: rank {}: {}", g_rank, line);

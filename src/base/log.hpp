@@ -10,9 +10,9 @@
 
 namespace weft::log {
 
-/// Sets this process's rank; call it once after MPI is up. Ranks other than 0 drop `info` lines, and their
-/// warnings and errors carry the rank.
-void set_rank(int rank);
+/// Sets this process's rank among `ranks`; call it once after MPI is up. Ranks other than 0 drop `info`
+/// lines, and their warnings and errors carry the rank.
+void set_rank(int rank, int ranks);
 /// From now on, writes every line of this rank to `path` as well (appending), and no longer to an earlier
 /// file. Other threads may log meanwhile. Throws Error(environment) when the file cannot be opened; a line
 /// that cannot be written later costs one warning.
@@ -38,6 +38,10 @@ void record_errors(std::vector<std::string> lines, double seconds);
 void write_info(const std::string& line);
 void write_warn(const std::string& line);
 void write_error(const std::string& line);
+/// What warn_for_all() does with its line.
+void write_or_keep_warning(std::string line);
+/// Returns the warnings that this rank keeps, in their order, and keeps them no longer.
+std::vector<std::string> take_kept_warnings();
 
 template <class... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {
@@ -46,6 +50,13 @@ void info(fmt::format_string<Args...> format, Args&&... args) {
 template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   write_warn(fmt::format(format, std::forward<Args>(args)...));
+}
+/// Warns of what other ranks have to warn of, too, because it comes of the deck or of the machine. A process
+/// without other ranks says it at once. One of several keeps it for comm::tell_kept_warnings(), where one
+/// rank says it for all.
+template <class... Args>
+void warn_for_all(fmt::format_string<Args...> format, Args&&... args) {
+  write_or_keep_warning(fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {

@@ -39,7 +39,7 @@ void advise(const AdviseArguments& arguments) {
   const int per_host = arguments.per_host.value_or(costs.profile().ranks_per_node);
   advise::Question question{deck, arguments.world, per_host, kept, costs, scratch};
   question.baseline =
-      planned_baseline(deck, costs.profile(), arguments.world, std::min(arguments.world, per_host));
+      planned_baseline(deck, costs.profile(), arguments.world, std::min(arguments.world, per_host), Mesh());
   question.rows = arguments.rows;
   std::fputs(to_text(advise::advise(question), question).c_str(), stdout);
 }

@@ -32,7 +32,7 @@ std::int64_t baseline_of_run(const Deck& deck, comm::World& world) {
   std::array<double, 1> held{static_cast<double>(runtime::held_bytes(world))};
   world.all_reduce_max(held);
   return runtime::least_baseline(deck, static_cast<std::int64_t>(held[0]), world.node_size()) +
-         runtime::loading_bytes(deck, world.size());
+         runtime::loading_bytes(deck, world.size()) + runtime::most_saving_bytes(deck, Mesh());
 }
 
 }  // namespace
@@ -44,10 +44,12 @@ std::int64_t resident_bytes(int world) {
   return runtime::memory_usage().rss_bytes + (world > 1 ? mpi_bytes : 0);
 }
 
-std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking) {
+std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking,
+                              const Mesh& mesh) {
   if (machine::is_gpu_elsewhere(profile.compute))
     return 0;  // shipped machines leave out what CUDA and NCCL take
-  return runtime::least_baseline(deck, resident_bytes(world), talking) + runtime::loading_bytes(deck, world);
+  return runtime::least_baseline(deck, resident_bytes(world), talking) + runtime::loading_bytes(deck, world) +
+         runtime::most_saving_bytes(deck, mesh);
 }
 
 Deck with_mesh(const Deck& deck, int world, int per_host, const machine::CostModel& costs,
@@ -55,7 +57,7 @@ Deck with_mesh(const Deck& deck, int world, int per_host, const machine::CostMod
   if (!deck.parallel.mesh.empty()) return deck;
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
   advise::Question question{deck, world, per_host, {}, costs, scratch};
-  question.baseline = planned_baseline(deck, costs.profile(), world, std::min(world, per_host));
+  question.baseline = planned_baseline(deck, costs.profile(), world, std::min(world, per_host), Mesh());
   return advise::arranged(deck, advise::chosen_arrangement(question));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/mesh.hpp"
 #include "cli/commands.hpp"
 #include "comm/world.hpp"
 #include "deck/deck.hpp"
@@ -15,8 +16,11 @@ namespace weft::cli {
 std::int64_t resident_bytes(int world);
 
 /// What a planned rank takes beside state and arena (compile::choose_schedule's baseline), as far as it is
-/// known before there is a plan: of `world` ranks, of which `talking` exchange messages on a host.
-std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking);
+/// known before there is a plan: of `world` ranks, of which `talking` exchange messages on a host. `mesh` is
+/// theirs, or one of a single rank while it is not chosen, so that the baseline is that of the mesh with
+/// most.
+std::int64_t planned_baseline(const Deck& deck, const machine::Profile& profile, int world, int talking,
+                              const Mesh& mesh);
 
 /// The deck with a mesh chosen for `world` ranks, and with the settings that belong to it; the deck itself
 /// where it has a mesh. Kokkos must be initialised.

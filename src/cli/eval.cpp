@@ -9,10 +9,18 @@
 
 #include "cli/commands.hpp"
 #include "cli/world.hpp"
+#include "deck/bytes.hpp"
 #include "train/evaluate.hpp"
 
 namespace weft::cli {
 namespace {
+
+CLI::Validator number_of_bytes() {
+  const auto check = [](const std::string& text) {
+    return deck::parse_bytes(text) ? std::string() : text + " is no size in bytes, as \"4GiB\" is";
+  };
+  return {check, "", "bytes"};
+}
 
 void evaluate(const train::EvaluateOptions& options, Context& context) {
   const auto world = make_training_world(context);
@@ -38,6 +46,12 @@ void add_eval(CLI::App& app, Context& context) {
       ->check(whole_number_from(1, std::numeric_limits<std::int64_t>::max()));
   command->add_option("--batch", o->batch, "Sequences that a rank computes at once [the run's data.batch]")
       ->check(whole_number_from(1));
+  command
+      ->add_option_function<std::string>(
+          "--memory-limit", [o](const std::string& text) { o->memory_limit = deck::parse_bytes(text); },
+          "Refuse when a rank needs more memory than this; 0B: no limit but the host's [the run's "
+          "run.memory_limit]")
+      ->check(number_of_bytes());
   add_sharing_options(*command, o->tensor, o->context, "sequences");
   command->callback([o, &context] { evaluate(*o, context); });
 }

@@ -1,9 +1,9 @@
 // The command `weft hang`: says who was missing when a run hung, and which rank diverged first.
 #include <cstdio>
-#include <filesystem>
 
 #include "base/check.hpp"
 #include "cli/commands.hpp"
+#include "io/named_path.hpp"
 #include "watch/diagnose.hpp"
 #include "watch/watchdog.hpp"
 
@@ -11,7 +11,7 @@ namespace weft::cli {
 namespace {
 
 void tell(const std::string& run_dir) {
-  WEFT_VALIDATE(std::filesystem::exists(run_dir), "there is no {}; give a run's directory", run_dir);
+  WEFT_VALIDATE(io::is_there(run_dir), "there is no {}; give a run's directory", run_dir);
   const std::string dir = watch::newest_records(run_dir);
   const std::vector<watch::RankRecords> records = watch::read_records(dir);
   WEFT_VALIDATE(!records.empty(), "{}: no rank left records", dir);

@@ -175,7 +175,7 @@ void plan(const PlanArguments& arguments) {
   const plan::ScratchQuery scratch = exec::scratch_query(matmuls, costs.profile().compute);
   const std::int64_t baseline =
       planned_baseline(deck, costs.profile(), mesh.world(),
-                       runtime::talking_ranks(mesh, neighbours(arguments, deck, costs.profile())));
+                       runtime::talking_ranks(mesh, neighbours(arguments, deck, costs.profile())), mesh);
   compile::Chosen chosen =
       compile::choose_schedule(deck, mesh, scratch, costs, baseline, arguments.pipe_rank);
   if (dump.wanted()) chosen.plan.reset();  // so that the passes run where the dump sees them

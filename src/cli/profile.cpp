@@ -27,7 +27,15 @@ struct ProfileArguments {
 void check_replaced(const std::string& path, const std::string& name) {
   const auto text = io::read_if_there(path);
   if (!text) return;
-  const std::string there = machine::parse_profile(*text, path).name;
+  std::string there;
+  try {
+    there = machine::parse_profile(*text, path).name;
+  } catch (const Error& e) {
+    throw Error(e.code(),
+                fmt::format("{}; `weft profile` replaces no such file: remove it, or name a file by "
+                            "--out, be it the same to replace it",
+                            e.what()));
+  }
   WEFT_VALIDATE(
       there == name,
       "{} is there already, and is of {} (this one would be of {}); name a file by --out, be it the "

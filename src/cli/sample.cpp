@@ -34,8 +34,9 @@ void add_sample(CLI::App& app, Context& context) {
   add_checkpoint_option(*command, o->checkpoint);
   command
       ->add_option("--tokenizer", o->tokenizer,
-                   "'byte' or the SentencePiece model that made the training data")
+                   "'byte', or the SentencePiece model or tokenizer.json that made the training data")
       ->required();
+  add_end_of_document_option(*command, o->end_of_document);
   command->add_option("--prompt", o->prompt, "Text to continue");
   command->add_option("--tokens", o->tokens, "Most tokens to write")
       ->check(whole_number_from(1))

@@ -25,7 +25,7 @@ std::unique_ptr<comm::World> make_training_world(Context& context) {
 #ifdef WEFT_CUDA
   world = comm::make_nccl_world(std::move(world));
 #endif
-  log::set_rank(world->rank());
+  log::set_rank(world->rank(), world->size());
   return world;
 }
 

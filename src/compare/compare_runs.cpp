@@ -2,20 +2,20 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
 #include "compare/compare_hashes.hpp"
 #include "deck/deck.hpp"
+#include "io/named_path.hpp"
 #include "io/step_lines.hpp"
 
 namespace weft::compare {
 namespace {
 
 bool both_have(const std::string& a, const std::string& b, const char* file) {
-  return std::filesystem::exists(a + file) && std::filesystem::exists(b + file);
+  return io::is_there(a + file) && io::is_there(b + file);
 }
 
 std::string deck_text(const std::string& a, const std::string& b) {
@@ -90,8 +90,7 @@ std::string metrics_text(const Comparison& c) {
 
 RunComparison compare_runs(const std::string& dir_a, const std::string& dir_b) {
   for (const std::string& dir : {dir_a, dir_b})
-    WEFT_VALIDATE(std::filesystem::is_directory(dir), "{} is not a directory (name two run directories)",
-                  dir);
+    WEFT_VALIDATE(io::is_directory(dir), "{} is not a directory (name two run directories)", dir);
   RunComparison result{true, deck_text(dir_a, dir_b)};
   std::size_t steps = 0;
   const auto add = [&](auto read, auto text) {

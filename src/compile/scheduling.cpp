@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/text.hpp"
 #include "compile/programs.hpp"
 #include "compile/step_seconds.hpp"
 #include "passes/collectives.hpp"
@@ -70,10 +71,10 @@ Chosen as_given(const Deck& deck, const Mesh& mesh, const plan::ScratchQuery& sc
   plan::Plan plan = training_plan(deck, mesh, scratch, options);
   if (!fits(plan, limit))
     throw Error(ExitCode::bad_input,
-                fmt::format("{}: the plan takes {:.2f} GiB on a rank, the limit is {:.2f}; recompute = "
-                            "budget looks for one that fits, and among several ranks bucketing = auto does",
-                            place_of(deck, "schedule.memory_limit"),
-                            static_cast<double>(bytes_of(plan)) / (1 << 30), limit / (1 << 30)));
+                fmt::format("{}: the plan takes {} on a rank, the limit is {}; recompute = budget looks for "
+                            "one that fits, and among several ranks bucketing = auto does",
+                            place_of(deck, "schedule.memory_limit"), bytes_text(bytes_of(plan)),
+                            bytes_text(static_cast<std::int64_t>(limit))));
   return {options, std::move(plan)};
 }
 
@@ -93,6 +94,7 @@ class Chooser {
         costs_(costs),
         more_rounds_(more_rounds),
         given_(std::move(given)),
+        baseline_(baseline),
         limit_(memory_limit(deck, costs, baseline)) {}
 
   Chosen run() {
@@ -181,13 +183,15 @@ class Chooser {
 
   [[noreturn]] void refuse(std::int64_t least) const {
     const bool by_schedule = deck_.schedule.memory_limit > 0 && limit_ >= deck_.schedule.memory_limit;
-    throw Error(ExitCode::bad_input,
-                fmt::format("{}: no plan fits (the smallest found takes {:.2f} GiB on a rank, the limit "
-                            "{}{:.2f}); {}use more ranks, or a smaller data.batch",
-                            place_of(deck_, by_schedule ? "schedule.memory_limit" : "run.memory_limit"),
-                            static_cast<double>(least) / (1 << 30),
-                            by_schedule ? "is " : "leaves state and arena ", limit_ / (1 << 30),
-                            deck_.schedule.recompute == Recompute::budget ? "" : "recompute more, "));
+    const std::string key = by_schedule ? "schedule.memory_limit" : "run.memory_limit";
+    const double limit = by_schedule ? deck_.schedule.memory_limit : deck_.run.memory_limit;
+    throw Error(
+        ExitCode::bad_input,
+        fmt::format("{}: no plan fits (the smallest found takes {} on a rank, state and arena; the "
+                    "limit is {}{}); {}use more ranks or a smaller data.batch, or raise {}",
+                    place_of(deck_, key), bytes_text(least), bytes_text(static_cast<std::int64_t>(limit)),
+                    by_schedule ? "" : fmt::format(", the baseline {}", bytes_text(baseline_)),
+                    deck_.schedule.recompute == Recompute::budget ? "" : "recompute more, ", key));
   }
 
   search::Problem read_problem() {
@@ -296,7 +300,8 @@ class Chooser {
   ir::Graph typed_;  ///< the step before it is sharded: what all candidates begin with
   std::optional<ir::Graph> sharded_;
   int kept_units_ = 0;  ///< how many units stay gathered in sharded_
-  double limit_;        ///< bytes that a rank may take, by the deck or the machine; 0: no limit
+  std::int64_t baseline_;
+  double limit_;  ///< bytes that a rank may take, by the deck or the machine; 0: no limit
   std::int64_t state_bytes_ = 0;
   std::optional<Candidate> fitted_;    ///< the plan that fits by recomputing
   std::optional<Candidate> best_;      ///< the fastest considered plan that fits

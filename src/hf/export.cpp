@@ -24,6 +24,7 @@
 #include "hf/names.hpp"
 #include "io/descriptor.hpp"
 #include "io/file.hpp"
+#include "io/named_path.hpp"
 #include "io/new_directory.hpp"
 #include "io/path.hpp"
 #include "io/small_file.hpp"
@@ -56,7 +57,7 @@ class Claim {
   /// Makes and locks the directory, and removes what an interrupted export left in it. Throws
   /// Error(bad_input) when `path` is there, or another export is making it.
   explicit Claim(const std::string& path) : temporary_(fmt::format("{}.weft.{}.tmp", path, host_name())) {
-    if (fs::exists(fs::symlink_status(path))) fail_taken(path);
+    if (io::is_taken(path)) fail_taken(path);
     io::make_directories(temporary_);
     directory_.emplace(::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (directory_->get() < 0) io::fail_errno("open", temporary_, errno);

@@ -11,6 +11,7 @@
 
 #include "base/check.hpp"
 #include "io/mapped_files.hpp"
+#include "io/named_path.hpp"
 
 namespace weft::hf {
 namespace {
@@ -100,7 +101,7 @@ ckpt::SaveReport import_weights(const Weights& weights, const ckpt::RunState& ru
                                 const std::vector<Unit>& units, const std::string& checkpoints_dir) {
   weights.check(units);
   const std::string step = checkpoints_dir + "/step-00000000";
-  if (fs::exists(fs::symlink_status(step)))
+  if (io::is_taken(step))
     throw Error(ExitCode::bad_input, step + " is there already; name another directory");
   std::error_code error;
   fs::create_directories(checkpoints_dir, error);

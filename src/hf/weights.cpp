@@ -11,6 +11,7 @@
 #include "base/hash.hpp"
 #include "hf/files.hpp"
 #include "hf/names.hpp"
+#include "io/named_path.hpp"
 
 namespace weft::hf {
 namespace {
@@ -42,24 +43,24 @@ bool is_table(const std::string& tensor) {
 }  // namespace
 
 bool is_model(const std::string& dir) {
-  return fs::exists(dir + "/" + config_name);
+  return io::is_there(dir + "/" + config_name);
 }
 
 Weights::Weights(const std::string& dir) : dir_(dir) {
   const std::string config = dir + "/" + config_name;
-  WEFT_VALIDATE(fs::exists(dir), "there is no {}; name a directory that `save_pretrained` made", dir);
-  if (!fs::exists(config))
+  WEFT_VALIDATE(io::is_there(dir), "there is no {}; name a directory that `save_pretrained` made", dir);
+  if (!io::is_there(config))
     fail(
         fmt::format("{} is not a Hugging Face model (it has no {}); name a directory that `save_pretrained` "
                     "made",
                     dir, config_name));
   config_ = parse_config(read_small(config), config);
-  if (fs::exists(dir + "/" + single_name)) {
+  if (io::is_there(dir + "/" + single_name)) {
     open(single_name);
     return;
   }
   const std::string index = dir + "/" + index_name;
-  if (!fs::exists(index))
+  if (!io::is_there(index))
     fail(
         fmt::format("{} has neither {} nor {} (pickled weights are not read); save it again with "
                     "`save_pretrained`",

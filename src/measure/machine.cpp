@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/device.hpp"
+#include "comm/agree.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/space.hpp"
 #include "machine/predict.hpp"
@@ -134,6 +135,7 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
   machine::Profile& p = m.profile;
   p.ranks_per_node = static_cast<int>(slowest(world, world.node_size()));
   p.compute = measure_rates(session);
+  if (!device_is_host()) comm::tell_kept_warnings(world);
   p.name = name_of_machine(world, (deck != nullptr ? *deck : Deck{}).precision.f32_products);
   std::unique_ptr<Exchanges> exchanges;
   if (session.shards() > 1) {

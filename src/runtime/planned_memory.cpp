@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "base/device.hpp"
 #include "base/lane.hpp"
@@ -31,12 +32,13 @@ constexpr std::int64_t a_talking_rank = 4 * mib;
 /// The memory that saving takes beside a copy of the state, and in part keeps. That is HDF5's code, which
 /// nothing else touches, and the saving thread's heap. It is also a piece of the largest slice for the
 /// transfer, and another to read it back. Every run has it, because one that is stopped saves before it ends.
-std::int64_t saving_bytes(const plan::Plan& train) {
+/// `units` are those of a rank's plan, or the model's, which are no smaller.
+std::int64_t saving_bytes(std::span<const Unit> units, const Mesh& mesh) {
   if (!device_is_host()) return 0;
   constexpr std::int64_t code_and_heap = 6 * mib, piece = 8 * mib;
   std::int64_t largest = 0;
-  for (const Unit& unit : train.graph.units())
-    largest = std::max(largest, unit.shard_elements(train.graph.mesh().unit_ranks(unit.copies)));
+  for (const Unit& unit : units)
+    largest = std::max(largest, unit.shard_elements(mesh.unit_ranks(unit.copies)));
   return code_and_heap + 2 * std::min(piece, largest * static_cast<std::int64_t>(sizeof(float)));
 }
 
@@ -48,6 +50,25 @@ std::int64_t graph_bytes(const Deck& deck, const plan::Plan& train, const plan::
   const std::size_t kernels =
       train.instructions.size() + (evaluate == nullptr ? 0 : evaluate->instructions.size());
   return a_kernel * static_cast<std::int64_t>(kernels);
+}
+
+/// What every run of the plans takes; `evaluate` may be null.
+PlannedMemory memory_of(const Deck& deck, const plan::Plan& plan, const plan::Plan* evaluate,
+                        std::int64_t resident, int ranks) {
+  PlannedMemory m;
+  m.state = plan::persistent_bytes(plan);
+  const auto larger = [&](std::int64_t plan::Plan::*bytes) {
+    return std::max(plan.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
+  };
+  m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), plan.team);
+  m.baseline = least_baseline(deck, resident, talking_ranks(plan.graph.mesh(), ranks)) +
+               TokenRows::planned_bytes(plan) + graph_bytes(deck, plan, evaluate);
+  return m;
+}
+
+/// What loading takes of a run that loads a checkpoint.
+std::int64_t bytes_of_loading(const Deck& deck, int world) {
+  return device_is_host() ? ckpt::loading_bytes(model::units(compile::spec_of(deck)), world) : 0;
 }
 
 }  // namespace
@@ -72,14 +93,8 @@ std::int64_t least_baseline(const Deck& deck, std::int64_t resident, int talking
 
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
                              std::int64_t resident, int ranks) {
-  PlannedMemory m;
-  m.state = plan::persistent_bytes(train);
-  const auto larger = [&](std::int64_t plan::Plan::*bytes) {
-    return std::max(train.*bytes, evaluate == nullptr ? 0 : evaluate->*bytes);
-  };
-  m.arena = larger(&plan::Plan::arena_bytes) + plan::share_of(larger(&plan::Plan::common_bytes), train.team);
-  m.baseline = least_baseline(deck, resident, talking_ranks(train.graph.mesh(), ranks)) +
-               TokenRows::planned_bytes(train) + saving_bytes(train) + graph_bytes(deck, train, evaluate);
+  PlannedMemory m = memory_of(deck, train, evaluate, resident, ranks);
+  m.baseline += saving_bytes(train.graph.units(), train.graph.mesh());
   if (deck.log.trace_step > 0 && device_is_host())
     for (const std::size_t spans : exec::spans_of(train))
       m.baseline += static_cast<std::int64_t>(spans * sizeof(exec::Span));
@@ -87,9 +102,19 @@ PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const pl
   return m;
 }
 
+PlannedMemory planned_evaluation(const Deck& deck, const plan::Plan& plan, std::int64_t resident, int ranks) {
+  PlannedMemory m = memory_of(deck, plan, nullptr, resident, ranks);
+  m.loading = bytes_of_loading(deck, plan.graph.mesh().world());
+  return m;
+}
+
+std::int64_t most_saving_bytes(const Deck& deck, const Mesh& mesh) {
+  return saving_bytes(model::units(compile::spec_of(deck)), mesh);
+}
+
 std::int64_t loading_bytes(const Deck& deck, int world) {
-  if (!device_is_host() || (deck.checkpoint.resume == "never" && deck.model.init.empty())) return 0;
-  return ckpt::loading_bytes(model::units(compile::spec_of(deck)), world);
+  if (deck.checkpoint.resume == "never" && deck.model.init.empty()) return 0;
+  return bytes_of_loading(deck, world);
 }
 
 std::int64_t state_copy_bytes(const Deck& deck, const plan::Plan& train) {

@@ -32,9 +32,16 @@ struct PlannedMemory {
 PlannedMemory planned_memory(const Deck& deck, const plan::Plan& train, const plan::Plan* evaluate,
                              std::int64_t resident, int ranks);
 
+/// The same for a checkpoint's model that is loaded and evaluated, by its only plan. Nothing is saved.
+PlannedMemory planned_evaluation(const Deck& deck, const plan::Plan& plan, std::int64_t resident, int ranks);
+
 /// What loading a checkpoint takes on one of `world` ranks. It is 0 on a GPU, and where the deck lets no
 /// checkpoint be loaded.
 std::int64_t loading_bytes(const Deck& deck, int world);
+
+/// What saving takes at most on a rank of the mesh, which planned_memory() has in the baseline. A mesh of one
+/// rank has the most of all meshes. It is 0 on a GPU.
+std::int64_t most_saving_bytes(const Deck& deck, const Mesh& mesh);
 
 /// Bytes of the copy of its part of the state that a rank needs for saves in the background; 0 where the deck
 /// has none.

@@ -130,24 +130,23 @@ std::string fullest(const PlannedMemory& memory, comm::World& world) {
   return world.broadcast(to_text(memory), static_cast<int>(-first[0]));
 }
 
-void check_limit(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
+void check_limit(const Deck& deck, const PlannedMemory& memory, const WhatToDo& what_to_do,
+                 comm::World& world) {
   std::array<double, 1> most{static_cast<double>(memory.needed())};
   world.all_reduce_max(most);
   if (deck.run.memory_limit <= 0 || most[0] <= deck.run.memory_limit) return;
   const std::string needs = fullest(memory, world);
   std::string text;
-  if (world.rank() == 0) {
-    const bool alone = static_cast<double>(memory.baseline) > deck.run.memory_limit;
-    text = over_limit_text(deck, needs, alone ? above_by_baseline : advice(deck, replan, world.size()));
-  }
+  if (world.rank() == 0) text = over_limit_text(deck, needs, what_to_do.over_limit());
   world.barrier();  // advice takes some planning, and the rank that throws first ends all others
   throw Error(ExitCode::bad_input, text);
 }
 
 }  // namespace
 
-void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
-  check_limit(deck, memory, replan, world);
+void check_memory(const Deck& deck, const PlannedMemory& memory, const WhatToDo& what_to_do,
+                  comm::World& world) {
+  check_limit(deck, memory, what_to_do, world);
   // The ranks hold some of that memory already. Pages of the host's files do not count, because they can be
   // read again.
   double more = 0;
@@ -175,11 +174,20 @@ void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& r
       world.rank() != 0
           ? ""
           : fmt::format("{}: not enough memory: the run {}, {} {:.2f} GiB more than {} already, and it "
-                        "has {:.2f} GiB; use more {}, parallel.mode = \"fsdp\", schedule.recompute = "
-                        "\"full\", or a smaller data.batch or data.seq",
+                        "has {:.2f} GiB; {}",
                         deck.source, needs, device_is_host() ? "the ranks of a host" : "a GPU's rank",
                         worst[0] / (1 << 30), device_is_host() ? "they hold" : "it holds",
-                        worst[1] / (1 << 30), device_is_host() ? "nodes" : "GPUs"));
+                        worst[1] / (1 << 30), what_to_do.too_little));
+}
+
+void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world) {
+  const bool alone = static_cast<double>(memory.baseline) > deck.run.memory_limit;
+  check_memory(deck, memory,
+               {.over_limit = [&] { return alone ? above_by_baseline : advice(deck, replan, world.size()); },
+                .too_little = fmt::format("use more {}, parallel.mode = \"fsdp\", schedule.recompute = "
+                                          "\"full\", or a smaller data.batch or data.seq",
+                                          device_is_host() ? "nodes" : "GPUs")},
+               world);
 }
 
 }  // namespace weft::runtime

@@ -29,10 +29,19 @@ inline constexpr const char* above_by_baseline =
 /// Error(bad_input) when there is no such plan.
 using Replan = std::function<PlannedMemory(const Deck&, int ranks, int place)>;
 
+/// What the lines of check_memory() say that there is to do.
+struct WhatToDo {
+  std::function<std::string()> over_limit;  ///< where run.memory_limit is too low; rank 0 alone calls it
+  std::string too_little;                   ///< where the host or the GPU has too little
+};
+
 /// Collective; call it before anything is allocated. Throws Error(bad_input) when a rank needs more than
-/// run.memory_limit, with what would fit by `replan`, which rank 0 alone calls; and when the ranks of a host
-/// need more than it has left, which would otherwise kill processes without a word; or a rank more than its
-/// GPU has left for it.
+/// run.memory_limit; and when the ranks of a host need more than it has left, which would otherwise kill
+/// processes without a word; or a rank more than its GPU has left for it.
+void check_memory(const Deck& deck, const PlannedMemory& memory, const WhatToDo& what_to_do,
+                  comm::World& world);
+/// The same for training. Where run.memory_limit is too low, the line says what would fit by `replan`, which
+/// rank 0 alone calls.
 void check_memory(const Deck& deck, const PlannedMemory& memory, const Replan& replan, comm::World& world);
 
 }  // namespace weft::runtime

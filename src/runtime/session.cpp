@@ -259,7 +259,9 @@ std::unique_ptr<exec::Executor> Session::bind(plan::Plan plan) {
                             .context_rank = context_rank(),
                             .capture = capture_,
                             .runs = runs_.get()};
-  return std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
+  auto executor = std::make_unique<exec::Executor>(std::move(plan), device, memory_, shard_);
+  if (!device_is_host()) comm::tell_kept_warnings(world_);  // no kernel of the host has one
+  return executor;
 }
 
 }  // namespace weft::runtime

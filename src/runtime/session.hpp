@@ -96,7 +96,7 @@ class Session {
   /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
   /// memory, mesh() loses its teams, and the plans are made again without them.
   void reserve(const MakePlans& make_plans);
-  /// Collective: binds a plan whose memory is reserved.
+  /// Collective: binds a plan whose memory is reserved. What its kernels warn of is said once for all ranks.
   std::unique_ptr<exec::Executor> bind(plan::Plan plan);
   /// Must be told the tokens before each step of a plan that sends rows; null when no such plan was bound.
   TokenRows* token_rows() { return token_rows_.get(); }

@@ -50,10 +50,14 @@ int group_size(int tensor, int context, int ranks) {
   return static_cast<int>(group);
 }
 
-void load_model(runtime::Session& session, const Deck& deck, const ckpt::Manifest& manifest, plan::Plan plan,
-                std::unique_ptr<exec::Executor>& executor) {
+void load_model(runtime::Session& session, const Deck& deck, const ckpt::Manifest& manifest,
+                const std::function<plan::Plan()>& make_plan, std::unique_ptr<exec::Executor>& executor) {
   comm::World& world = session.world();
-  session.reserve([&] { return std::vector<const plan::Plan*>{&plan}; });
+  plan::Plan plan;
+  session.reserve([&] {
+    plan = make_plan();
+    return std::vector<const plan::Plan*>{&plan};
+  });
   executor = session.bind(std::move(plan));
   runtime::ModelState state(session, executor->plan(), model::units(compile::spec_of(deck)));
   comm::agree(world, [&] {

@@ -1,6 +1,7 @@
 // Takes a checkpoint's model over the ranks, for the commands that compute with it and do not train it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,9 +20,10 @@ ckpt::Manifest choose_checkpoint(const std::string& path, comm::World& world);
 /// of it.
 int group_size(int tensor, int context, int ranks);
 
-/// Collective: binds the session's only plan, and takes the parameters that it has from the checkpoint. Sets
+/// Collective: binds the session's only plan, and takes the parameters that it has from the checkpoint.
+/// `make_plan` is collective, and is called again where the session gives up a team (Session::reserve). Sets
 /// `executor` before anything else can fail, so that an error can be told before the executor is taken down.
-void load_model(runtime::Session& session, const Deck& deck, const ckpt::Manifest& manifest, plan::Plan plan,
-                std::unique_ptr<exec::Executor>& executor);
+void load_model(runtime::Session& session, const Deck& deck, const ckpt::Manifest& manifest,
+                const std::function<plan::Plan()>& make_plan, std::unique_ptr<exec::Executor>& executor);
 
 }  // namespace weft::train

@@ -8,6 +8,8 @@
 #include "compile/programs.hpp"
 #include "data/validation_source.hpp"
 #include "exec/scratch.hpp"
+#include "runtime/memory_usage.hpp"
+#include "runtime/planned_memory.hpp"
 #include "runtime/preflight.hpp"
 #include "runtime/session.hpp"
 #include "train/checkpointed_model.hpp"
@@ -30,8 +32,30 @@ Deck deck_for(const EvaluateOptions& options, const ckpt::Manifest& manifest, in
   });
   deck.places.push_back({"parallel.mesh", "--tensor, --context"});
   deck.places.push_back({"data.valid", "--data"});
+  if (options.memory_limit) {
+    deck.run.memory_limit = *options.memory_limit;
+    std::erase_if(deck.places, [](const KeyPlace& given) { return given.key == "run.memory_limit"; });
+    deck.places.push_back({"run.memory_limit", "--memory-limit"});
+  }
   resolve_mesh(deck, ranks);  // so that all ranks refuse it by one line
   return deck;
+}
+
+/// Collective: the plan of the evaluation. Throws Error(bad_input) where there is too little memory for it.
+plan::Plan plan_that_fits(const Deck& deck, runtime::Session& session) {
+  comm::World& world = session.world();
+  plan::Plan plan;
+  comm::agree(world, [&] {
+    plan = compile::evaluation_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
+                                    compile::pass_options(deck, session.mesh()));
+  });
+  runtime::trim_heap();
+  const std::string needs_less = "use more ranks that share the model, or a smaller --batch";
+  runtime::check_memory(
+      deck, runtime::planned_evaluation(deck, plan, runtime::held_bytes(world), world.node_size()),
+      {.over_limit = [&] { return needs_less + ", or raise --memory-limit"; }, .too_little = needs_less},
+      world);
+  return plan;
 }
 
 }  // namespace
@@ -53,12 +77,8 @@ Evaluation evaluate(const EvaluateOptions& options, comm::World& world,
   runtime::Session session(deck, world);
   std::unique_ptr<exec::Executor> executor;
   try {
-    plan::Plan plan;
-    comm::agree(world, [&] {
-      plan = compile::evaluation_plan(deck, session.mesh(), exec::scratch_query(session.matmuls()),
-                                      compile::pass_options(deck, session.mesh()));
-    });
-    load_model(session, deck, manifest, std::move(plan), executor);
+    load_model(
+        session, deck, manifest, [&] { return plan_that_fits(deck, session); }, executor);
     data::ValidationSource source(std::move(*sequences), deck.data.batch, options.sequences);
     Validation validation(session, *executor, std::move(source), deck.data.batch, deck.data.seq);
     return {manifest.dir, manifest.run.step, validation.run()};

@@ -28,12 +28,15 @@ class Generator {
   /// Collective: takes the model's state from a checkpoint. Comes first.
   void load(const ckpt::Manifest& manifest) {
     comm::World& world = session_.world();
-    plan::Plan plan;
-    comm::agree(world, [&] {
-      plan = compile::logits_plan(deck_, session_.mesh(), session_.mesh().pipe_rank(world.rank()),
-                                  exec::scratch_query(session_.matmuls()));
-    });
-    load_model(session_, deck_, manifest, std::move(plan), executor_);
+    const auto make_plan = [&] {
+      plan::Plan plan;
+      comm::agree(world, [&] {
+        plan = compile::logits_plan(deck_, session_.mesh(), session_.mesh().pipe_rank(world.rank()),
+                                    exec::scratch_query(session_.matmuls()));
+      });
+      return plan;
+    };
+    load_model(session_, deck_, manifest, make_plan, executor_);
   }
 
   /// Collective: the logits of the token that follows `context`, of which the last data.seq tokens are seen,
@@ -118,7 +121,9 @@ void write(Generator& generator, const data::Tokenizer& tokenizer, const Generat
   const auto print_once = [&](std::string_view text) {
     if (world.rank() == 0) print(text);
   };
-  std::vector<std::int32_t> context{tokenizer.end_of_document()};  // what stands before a document
+  // What stands before a document: its own beginning, or the end of the one before.
+  const bool begins = tokenizer.begin_of_document() >= 0;
+  std::vector<std::int32_t> context{begins ? tokenizer.begin_of_document() : tokenizer.end_of_document()};
   for (std::int32_t id : tokenizer.encode(options.prompt)) context.push_back(id);
   print_once(options.prompt);
   const RandomStream stream(options.seed, "sample");
@@ -152,7 +157,7 @@ void generate(const GenerateOptions& options, comm::World& world,
                           {std::string(context_axis), options.context},
                           {std::string(tensor_axis), options.tensor}};
     deck.pipeline = {};
-    tokenizer = data::open_tokenizer(options.tokenizer);
+    tokenizer = data::open_tokenizer(options.tokenizer, options.end_of_document);
     WEFT_VALIDATE(
         tokenizer->vocab() <= deck.model.vocab,
         "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made "

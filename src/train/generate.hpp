@@ -16,7 +16,8 @@ namespace weft::train {
 
 struct GenerateOptions {
   std::string checkpoint;  ///< the directory of a checkpoint, or of many (then the newest whole one is used)
-  std::string tokenizer;   ///< "byte", or the path of a SentencePiece model
+  std::string tokenizer;   ///< "byte", or the path of a SentencePiece model or a tokenizer.json
+  std::string end_of_document;  ///< the token of a tokenizer.json that ends documents; empty: the file tells
   std::string prompt;
   std::int64_t tokens = 128;  ///< the most new tokens; an end-of-document token ends the text earlier
   std::uint64_t seed = 1;

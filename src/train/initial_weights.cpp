@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "ckpt/load.hpp"
 #include "comm/agree.hpp"
 #include "hf/weights.hpp"
+#include "io/named_path.hpp"
 #include "runtime/same.hpp"
 #include "train/checkpointing.hpp"
 
@@ -130,7 +130,7 @@ std::string start_from(const Deck& deck, const std::string& place, comm::World& 
   const std::string& init = deck.model.init;
   bool ours = false;
   comm::agree(world, [&] {
-    ours = std::filesystem::exists(place + "/" + ckpt::manifest_name);
+    ours = io::is_there(place + "/" + ckpt::manifest_name);
     if (ours || hf::is_model(place)) return;
     ckpt::check_named(init, place_of(deck, "model.init") + ": ");
     WEFT_VALIDATE(

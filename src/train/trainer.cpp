@@ -415,7 +415,7 @@ Outcome Trainer::run() {
     report_->train(metrics);
     was_bad_ = !metrics.updated;
     saver_->keep_earlier(was_bad_);
-    saved = validate_and_save(bad_numbers_->goes_on_after(metrics));
+    saved = validate_and_save(goes_on_after(metrics));
     trace_.write();
     if (at_.step < deck_.run.steps)
       stop = ending_.reason(session_.world(), news_.stop_request, still_to_come());

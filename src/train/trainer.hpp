@@ -51,6 +51,8 @@ class Trainer {
   std::int64_t step() const { return at_.step; }
   /// One optimizer step. The metrics are the same on every rank.
   report::StepMetrics train_step();
+  /// Does what the deck wants behind a step with bad numbers (BadNumbers::goes_on_after).
+  bool goes_on_after(const report::StepMetrics& metrics) { return bad_numbers_->goes_on_after(metrics); }
   /// Runs the validation; the result is empty without data.valid.
   std::optional<report::StepMetrics> validate();
 

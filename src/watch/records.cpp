@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "io/named_path.hpp"
 #include "io/small_file.hpp"
 #include "io/storage_wait.hpp"
 
@@ -28,7 +28,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRecords, rank, ranks, host, written, acti
 
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// A deck has no more ranks. A diagnosis makes a list of all of them.
@@ -154,10 +153,8 @@ void write_records(const std::string& dir, const RankRecords& records) {
 
 std::vector<RankRecords> read_records(const std::string& dir) {
   std::vector<RankRecords> all;
-  for (const auto& entry : fs::directory_iterator(dir)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("rank-") && name.ends_with(".jsonl")) all.push_back(read_file(entry.path()));
-  }
+  for (const std::string& name : io::names_in(dir))
+    if (name.starts_with("rank-") && name.ends_with(".jsonl")) all.push_back(read_file(dir + "/" + name));
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return all;
 }

@@ -11,6 +11,7 @@
 #include "base/done_within.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "io/named_path.hpp"
 #include "io/storage_wait.hpp"
 #include "watch/diagnose.hpp"
 #include "watch/records.hpp"
@@ -240,9 +241,9 @@ void Watchdog::tell_missing(const std::string& waits_for) const {
 std::string newest_records(const std::string& run_dir) {
   std::string newest;
   const std::string dir = run_dir + "/hang";
-  if (fs::exists(dir))
-    for (const auto& entry : fs::directory_iterator(dir))
-      if (entry.is_directory()) newest = std::max(newest, entry.path().string());
+  if (io::is_there(dir))
+    for (const std::string& name : io::names_in(dir))
+      if (io::is_directory(dir + "/" + name)) newest = dir + "/" + name;  // names are in order
   WEFT_VALIDATE(!newest.empty(),
                 "{}/hang: no records (no run has hung there, or none of its ranks could write); give a run's "
                 "directory",

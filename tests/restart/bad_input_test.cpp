@@ -96,6 +96,30 @@ TEST_F(BadInput, RunDirectories) {
         dir + " cannot be a run directory (" + link + " is a link to nothing that is there); mount", 1);
 }
 
+/// Paths at which the system lets nobody look: a link to itself, and a name that is too long. (What a user
+/// may not look into root may, who runs these tests.) A path below a file is one at which nothing is.
+TEST_F(BadInput, WhatCannotBeLookedAt) {
+  fs::create_symlink(path("loop"), path("loop"));
+  const std::string fine = path(""), model = path("model"), hung = path("hung");
+  fs::create_directories(hung + "/hang");
+  fs::create_symlink(path("loop"), hung + "/hang/1");
+  fs::create_directories(model);
+  fs::create_symlink(path("loop"), model + "/config.json");
+  for (const std::string& bad : {path("loop"), path(std::string(300, 'n'))}) {
+    const std::string told = "cannot look at " + bad;
+    expect_one_line(run(weft({"hang", bad})), told);
+    expect_one_line(run(weft({"checkpoint", "import", bad})), told);
+    expect_one_line(run(weft({"compare", bad, fine})), told);
+    expect_one_line(run(weft({"compare", fine, bad})), told);
+  }
+  expect_one_line(run(weft({"hang", hung})), "cannot look at " + hung + "/hang/1 (Too many levels");
+  expect_one_line(run(weft({"checkpoint", "import", model})), "cannot look at " + model + "/config.json");
+  expect_refused({"model.init=" + model}, "cannot look at " + model + "/config.json", 1);
+  expect_one_line(run(weft({"hang", deck() + "/x"})), "there is no " + deck() + "/x");
+  expect_one_line(run(weft({"checkpoint", "import", deck() + "/x"})), "there is no " + deck() + "/x");
+  expect_one_line(run(weft({"compare", deck() + "/x", fine})), deck() + "/x is not a directory");
+}
+
 TEST_F(BadInput, Ranks) {
   expect_refused({"data.global_batch=13"}, "13 sequences do not divide into microbatches of 1 on 2");
   expect_refused({"data.batch=3"}, "12 sequences do not divide into microbatches of 3 on 3", 3);

@@ -176,6 +176,21 @@ TEST_F(MemoryContract, DoesWithoutSharedMemoryWhereThereIsNone) {
   EXPECT_EQ(here.back().at("loss"), there.back().at("loss"));
 }
 
+/// What computes with a checkpoint has a plan that knows of teams, as training has.
+TEST_F(MemoryContract, EvaluatesWithoutSharedMemory) {
+  if (run(with_shared_memory(4, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";
+  EXPECT_STATUS(run(weft_on(2, train("run", {"run.steps=1", "optimizer.warmup=0"}))), 0);
+  const std::vector<std::string> evaluate =
+      weft_on(2, {"eval", "--checkpoint", checkpoints("run"), "--data", path("valid.bin")});
+  const Ended shared = run(evaluate), apart = run(with_shared_memory(4, evaluate));
+  EXPECT_STATUS(shared, 0);
+  EXPECT_STATUS(apart, 0);
+  EXPECT_EQ(shared.err.find("no shared memory"), std::string::npos) << shared.err;
+  EXPECT_NE(apart.err.find("a host gives its ranks no shared memory"), std::string::npos) << apart.err;
+  const auto result = [](const Ended& ended) { return ended.out.substr(0, ended.out.find(" tokens in ")); };
+  EXPECT_EQ(result(apart), result(shared));
+}
+
 /// On a mesh the tensor axis gives up its memory first, and then the data axis. The bits stay.
 TEST_F(MemoryContract, OnAMeshOneTeamIsGivenUpAtATime) {
   if (run(with_shared_memory(16, {"true"})).status != 0) GTEST_SKIP() << "not allowed to mount";

@@ -164,6 +164,23 @@ TEST_F(PlanCommand, ALimitBelowTheProcessIsToldAsOne) {
       << advised.err;
 }
 
+/// What is left to arrangements of a run's limit has room for the baseline that their plans then have, also
+/// for what saving takes: 22 MiB of this model. The plans themselves take a few MiB, which is not known
+/// before.
+TEST_F(PlanCommand, ArrangementsAreLeftWhatTheirPlansHave) {
+  const std::string table = "model.vocab=65536";
+  const Ended planned = plan({"--set", table});
+  EXPECT_STATUS(planned, 0);
+  const double baseline = number_after(planned.out, ", baseline ");
+  for (const char* command : {"advise", "plan", "train"}) {
+    const Ended ended = run(weft({command, deck(), "--set", table, "--set", "run.dir=" + run_dir("run"),
+                                  "--set", "parallel.mesh=auto", "--set", "run.memory_limit=1MiB"}));
+    EXPECT_STATUS(ended, 2);
+    EXPECT_GT(number_after(ended.err, "run.memory_limit: the process alone takes ") + 8, baseline)
+        << command << ": " << ended.err << planned.out;
+  }
+}
+
 /// All commands that go by the machine's rates say so, and on a host the run itself.
 TEST_F(PlanCommand, SaysWhereFloat8GainsNothing) {
   const std::string params = "precision.params=bf16", float8 = "precision.float8=[\"layers.0-1\"]";

@@ -18,6 +18,14 @@ class ProfileCommand : public Workspace {
     more.insert(more.begin(), {"profile", deck(), "-o", out(), "--seconds", "4"});
     return run(ranks == 1 ? weft(more) : weft_on(ranks, more), 120);
   }
+  /// Runs `weft profile` in the directory of out().
+  Ended profile_there(std::vector<std::string> more) const {
+    std::vector<std::string> command{"bash", "-c", "cd \"$0\" && exec \"$@\"", path("")};
+    more.insert(more.begin(), {"profile", "--seconds", "0.2"});
+    const auto measuring = weft(more);
+    command.insert(command.end(), measuring.begin(), measuring.end());
+    return run(command);
+  }
   machine::Profile written() const { return machine::parse_profile(read_file(out()), out()); }
   Ended plan(int ranks, const std::string& profile) const {
     return run(
@@ -246,17 +254,10 @@ TEST_F(ProfileCommand, EveryShippedMachineIsPlannedFor) {
 
 /// By its default name alone a profile replaces one of as many ranks of the same host, and no other.
 TEST_F(ProfileCommand, TheDefaultFileOfOtherRanksOrHostsStays) {
-  const auto measured_there = [&](std::vector<std::string> more) {
-    std::vector<std::string> command{"bash", "-c", "cd \"$0\" && exec \"$@\"", path("")};
-    more.insert(more.begin(), {"profile", "--seconds", "0.2"});
-    const auto measuring = weft(more);
-    command.insert(command.end(), measuring.begin(), measuring.end());
-    return run(command);
-  };
   machine::Profile profile = machine::default_profile(machine::DefaultProfile::host);
   const std::string text = machine::print_profile(profile);
   write_file(out(), text);
-  const Ended refused = measured_there({});
+  const Ended refused = profile_there({});
   EXPECT_STATUS(refused, 2);
   const std::string start =
       "weft: error: machine.toml is there already, and is of host default (this one would be of ";
@@ -268,11 +269,30 @@ TEST_F(ProfileCommand, TheDefaultFileOfOtherRanksOrHostsStays) {
   profile.name = errors[0].substr(start.size(), end - start.size());
   EXPECT_TRUE(profile.name.starts_with("1 rank on ")) << profile.name;
   write_file(out(), machine::print_profile(profile));
-  EXPECT_STATUS(measured_there({}), 0);
+  EXPECT_STATUS(profile_there({}), 0);
   EXPECT_EQ(written().name, profile.name);
-  write_file(out(), text);
-  EXPECT_STATUS(measured_there({"--out", "machine.toml"}), 0);
-  EXPECT_EQ(written().name, profile.name);
+  for (const std::string& there : {text, std::string("name = ")}) {
+    write_file(out(), there);
+    EXPECT_STATUS(profile_there({"--out", "machine.toml"}), 0);
+    EXPECT_EQ(written().name, profile.name);
+  }
+}
+
+/// A file that is no profile may be anything, so it stays, too.
+TEST_F(ProfileCommand, ADamagedDefaultFileStaysAndTheWayOutIsTold) {
+  for (const char* text : {"name = ", "name = \"x\"\nranks_per_node = -1\n", ""}) {
+    SCOPED_TRACE(text);
+    write_file(out(), text);
+    const Ended refused = profile_there({});
+    EXPECT_STATUS(refused, 2);
+    const auto errors = refused.lines("weft: error: machine.toml:");
+    ASSERT_EQ(errors.size(), 1U) << refused.err;
+    EXPECT_TRUE(
+        errors[0].ends_with("; `weft profile` replaces no such file: remove it, or name a file by --out, be "
+                            "it the same to replace it"))
+        << errors[0];
+    EXPECT_EQ(read_file(out()), text);
+  }
 }
 
 TEST_F(ProfileCommand, MistakesAreOneLine) {

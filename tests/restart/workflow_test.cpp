@@ -137,6 +137,22 @@ TEST_F(Workflow, EvaluatesAsTheRunDid) {
   EXPECT_STATUS(uneven, 2);
   EXPECT_EQ(uneven.lines("weft: error:").size(), 1U) << uneven.err;
   EXPECT_EQ(uneven.lines("weft: error: --tensor, --context: parallel.mesh: ").size(), 1U) << uneven.err;
+  // With less memory than the refusal names it is refused once more, and with more it is not.
+  double needs = 1;
+  for (const double less : {0.0, 8.0}) {
+    const Ended refused = evaluate(2, {"--memory-limit", std::to_string(needs - less) + "MiB"});
+    EXPECT_STATUS(refused, 2);
+    EXPECT_EQ(refused.lines("weft: error:").size(), 1U) << refused.err;
+    const std::string start = "weft: error: --memory-limit: run.memory_limit: the run needs ";
+    const std::vector<std::string> lines = refused.lines(start);
+    ASSERT_EQ(lines.size(), 1U) << refused.err;
+    needs = std::stod(lines[0].substr(start.size()));
+    for (const char* text : {" MiB on a rank (state ", "), the limit is ",
+                             " MiB; use more ranks that share the model, or a smaller --batch, or raise "
+                             "--memory-limit"})
+      EXPECT_NE(lines[0].find(text), std::string::npos) << lines[0];
+  }
+  EXPECT_STATUS(evaluate(2, {"--memory-limit", std::to_string(needs + 8) + "MiB"}), 0);
 }
 
 /// All text becomes one document then, which a slip of the separator's name would do in silence.
@@ -155,7 +171,10 @@ TEST_F(Workflow, ASeparatorThatStandsNowhereIsTold) {
     EXPECT_STATUS(ended, 0);
     const auto warnings = ended.lines("weft: warning:");
     ASSERT_EQ(warnings.size(), warning.empty() ? 0U : 1U) << ended.err;
-    for (const std::string& line : warnings) EXPECT_NE(line.find(warning), std::string::npos) << line;
+    for (const std::string& line : warnings) {
+      EXPECT_TRUE(line.starts_with("weft: warning: the separator ")) << "a rank has no part in it: " << line;
+      EXPECT_NE(line.find(warning), std::string::npos) << line;
+    }
   }
 }
 

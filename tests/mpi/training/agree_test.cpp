@@ -2,14 +2,17 @@
 // line and one exit code.
 #include "comm/agree.hpp"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <new>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "support/mpi_environment.hpp"
 
 namespace weft {
@@ -54,6 +57,30 @@ TEST(Agree, AnyExceptionOfAnyRankIsOneLineOfRankZero) {
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
       EXPECT_EQ(text.starts_with("rank "), only_rank > 0) << text;
     }
+}
+
+/// All ranks have the first of the warnings, all but rank 0 the second, and the last rank the third. They
+/// keep them in unlike orders, and one of them twice.
+TEST(Agree, AWarningIsSaidOnceByTheFirstRankThatHasIt) {
+  comm::World& world = test::world();
+  const int last = world.size() - 1;
+  testing::internal::CaptureStderr();
+  if (world.rank() == last) log::warn_for_all("of rank {}", last);
+  for (int i = 0; i < 2 && world.rank() > 0; ++i) log::warn_for_all("of the ranks behind 0");
+  log::warn_for_all("of all ranks");
+  if (last > 0) {
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "kept until all have come";
+    testing::internal::CaptureStderr();
+  }
+  for (int i = 0; i < 2; ++i) comm::tell_kept_warnings(world);
+  const auto line = [&](const std::string& text) {
+    return fmt::format("weft: warning: rank {}: {}\n", world.rank(), text);
+  };
+  std::string expected;
+  if (world.rank() == last) expected += line(fmt::format("of rank {}", last));
+  if (world.rank() == 1) expected += line("of the ranks behind 0");
+  if (world.rank() == 0) expected += line("of all ranks");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), expected);
 }
 
 }  // namespace

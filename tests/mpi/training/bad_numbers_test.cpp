@@ -464,6 +464,32 @@ TEST(Locate, NamesTheFirstInTheProgramOfOneRank) {
   }
 }
 
+/// Where a device erred, the step has good numbers when it runs again, and its update is left out all the
+/// same. Here the step was good at once, and the metrics alone are bad.
+TEST(Locate, AStepThatIsGoodWhenItRunsAgainChangesNothing) {
+  std::vector<std::vector<std::string>> layouts;
+  for (const char* mode : all_modes)
+    for (const char* params : {"f32", "bf16"})
+      layouts.push_back({std::string("parallel.mode=") + mode, std::string("precision.params=") + params});
+  for (const std::string& mesh : test::pipe_meshes()) layouts.push_back({mesh});
+  for (std::vector<std::string> sets : layouts) {
+    SCOPED_TRACE(testing::PrintToString(sets));
+    sets.insert(sets.end(), {"debug.nan=locate", "optimizer.warmup=0", "optimizer.nonfinite=skip"});
+    const Deck deck = deck_with(sets, test::world());
+    train::Trainer trainer(deck, test::world(), std::make_unique<Batches>(deck, std::set<std::int64_t>{}));
+    const std::uint64_t start = trainer.state().hash();
+    report::StepMetrics metrics = trainer.train_step();
+    EXPECT_TRUE(metrics.updated);
+    const std::uint64_t before = trainer.state().hash();
+    EXPECT_NE(before, start) << "an update would be seen";
+    metrics.updated = false;
+    metrics.loss = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_TRUE(trainer.goes_on_after(metrics));
+    EXPECT_EQ(trainer.state().hash(), before);
+    expect_in_log(deck, "step 1: all values of the step are finite when it runs again");
+  }
+}
+
 void expect_nothing_located(const std::vector<std::string>& sets) {
   SCOPED_TRACE(testing::PrintToString(sets));
   std::vector<std::string> all{"debug.nan=locate", "run.steps=2", "optimizer.nonfinite=skip"};

@@ -80,6 +80,21 @@ TEST(Session, MemoryIsRegisteredAndShownByAllRanksOrByNone) {
   EXPECT_EQ(curve("true", "ncclDevCommCreate", "FAKECUDA_FAULT asks for it"), registered);
 }
 
+/// The shape is that of no other test, because each is warned of once in a process.
+TEST(Session, WhatKernelsWarnOfIsSaidByRankZero) {
+  comm::World& world = test::world();
+  testing::internal::CaptureStderr();
+  const Trainer trainer(
+      test::shared_deck(world, {"precision.params=bf16", "model.heads=1", "model.kv_heads=1", "data.seq=11"}),
+      world);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("warning: rank 0: attention_grad of batch 1, seq 11, heads 1, kv_heads 1, head_dim 64 "
+                      "runs without tensor cores") != std::string::npos,
+            world.rank() == 0)
+      << said;
+  EXPECT_EQ(said.find("tensor cores") != std::string::npos, world.rank() == 0) << said;
+}
+
 /// The step without collectives is measured at the start on several ranks, and runs as a graph there. All
 /// graphs that a run keeps are those that it launches again.
 TEST(Session, KeepsNoGraphOfWhatOnlyItsStartRuns) {

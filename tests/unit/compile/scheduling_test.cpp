@@ -13,6 +13,7 @@
 #include "../graph/small_model.hpp"
 #include "base/check.hpp"
 #include "base/per_lane.hpp"
+#include "base/text.hpp"
 #include "compile/predicted_step.hpp"
 #include "compile/programs.hpp"
 #include "compile/step_seconds.hpp"
@@ -282,6 +283,36 @@ TEST(ChooseSchedule, ABudgetGivesUpPrefetchingAtLast) {
       EXPECT_THROW(bytes_of(sets), Error) << "the deck's distances stay";
     }
   }
+}
+
+/// The line has the limit, what is taken of it, and the key to raise, in units that suit them.
+TEST(ChooseSchedule, ARefusalNamesTheLimitAndWhatIsTaken) {
+  constexpr std::int64_t baseline = 5 << 20;
+  const std::string unit = "schedule.bucketing=none", budget = "schedule.recompute=budget";
+  const auto refusal = [&](const std::vector<std::string>& sets) -> std::string {
+    try {
+      plan_of(deck_of(sets), costs(1e9), baseline);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::bad_input);
+      return e.what();
+    }
+    return "nothing is refused";
+  };
+  EXPECT_EQ(refusal({unit, limit("schedule", 1000)}),
+            "--set: schedule.memory_limit: the plan takes " + bytes_text(bytes_of({unit})) +
+                " on a rank, the limit is 1000 B; recompute = budget looks for one that fits, and among "
+                "several ranks bucketing = auto does");
+  const auto expect_no_plan_fits = [&](const std::string& key, std::int64_t most,
+                                       const std::string& limit_is) {
+    const std::string text = refusal({unit, budget, limit(key.c_str(), most)}),
+                      start = "--set: " + key + ".memory_limit: no plan fits (the smallest found takes ",
+                      end = "iB on a rank, state and arena; the limit is " + limit_is +
+                            "); use more ranks or a smaller data.batch, or raise " + key + ".memory_limit";
+    EXPECT_TRUE(text.starts_with(start) && text.ends_with(end)) << text;
+  };
+  expect_no_plan_fits("schedule", 1000, "1000 B");
+  expect_no_plan_fits("run", 1000, "1000 B, the baseline 5.00 MiB");
+  expect_no_plan_fits("run", baseline + (1 << 20) / 4, "5.25 MiB, the baseline 5.00 MiB");
 }
 
 TEST(ChooseSchedule, APatternMatchesAUnit) {

@@ -173,6 +173,7 @@ TEST(PlannedMemory, HasWhatSavingTakesWhateverTheDeckSaves) {
               planned_memory(deck, plan, nullptr, 0, 1).baseline - least_baseline(deck, 0, 1);
           EXPECT_EQ(saving, device_is_host() ? 6 * mib + 2 * piece : 0)
               << vocab << " " << every << " " << initial << " " << final;
+          EXPECT_EQ(most_saving_bytes(deck, mesh), saving);
         }
   }
 }
