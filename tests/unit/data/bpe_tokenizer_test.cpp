@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 using test::expect_error;
 using test::hard_texts;
-using test::made_up_text;
 using test::read_file;
 using test::TemporaryDirectory;
 using test::write_file;
