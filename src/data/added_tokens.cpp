@@ -35,7 +35,7 @@ AddedTokens::Match AddedTokens::at(std::string_view text, std::size_t begin) con
     });
     last = std::partition_point(
         first, last, [&](const Token& token) { return byte(token) == static_cast<unsigned char>(c); });
-    // Of contents that agree so far, the shortest comes first.
+    // Of contents that agree up to here the shortest comes first, so one that ends here is the first.
     if (first != last && first->content.size() == n + 1) longest = {begin, n + 1, first->id};
   }
   return longest;

@@ -19,6 +19,11 @@ namespace weft::data::detail {
 /// would take memory for all ids below.
 inline constexpr std::int64_t most_ids = std::int64_t{1} << 20;
 
+/// A text as a message has it: the beginning of a long one.
+inline std::string shortened(std::string_view text) {
+  return text.size() > 60 ? std::string(text.substr(0, utf8_cut(text, 57))) + "..." : std::string(text);
+}
+
 /// A JSON value and where it stands, as "tokenizer.json: pre_tokenizer.pretokenizers[1]". What it is not is
 /// refused by Error(bad_input).
 struct Node {
@@ -27,11 +32,10 @@ struct Node {
 
   /// The value as a line of a message, cut where it is long.
   std::string text() const {
-    std::string all = value->is_object() || value->is_array()
-                          ? std::string(value->type_name())
-                          : value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    if (all.size() > 60) all = all.substr(0, utf8_cut(all, 57)) + "...";
-    return one_line(all);
+    const bool is_simple = !value->is_object() && !value->is_array();
+    return one_line(shortened(is_simple
+                                  ? value->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                                  : std::string(value->type_name())));
   }
   [[noreturn]] void refuse(const std::string& supported) const {
     throw Error(ExitCode::bad_input,

@@ -8,7 +8,6 @@
 #include "base/nesting.hpp"
 #include "base/quoted.hpp"
 #include "data/json_node.hpp"
-#include "data/text_runs.hpp"
 
 namespace weft::data {
 namespace {
@@ -134,14 +133,19 @@ class TokenizerJsonReader {
     }
   }
 
+  /// Reads the steps of a Sequence by `read`. Returns whether `step` is one; `key` is where it has them.
+  template <class Read>
+  static bool read_sequence(const Node& step, const char* key, const Read& read) {
+    if (step["type"].string() != "Sequence") return false;
+    step.expect_keys({"type", key});
+    const Node parts = step[key];
+    for (std::size_t i = 0; i < parts.array_size(); ++i) read(parts.at(i));
+    return true;
+  }
+
   void read_normalizer(const Node& normalizer) {
+    if (read_sequence(normalizer, "normalizers", [&](const Node& part) { read_normalizer(part); })) return;
     const Node type = normalizer["type"];
-    if (type.string() == "Sequence") {
-      normalizer.expect_keys({"type", "normalizers"});
-      const Node parts = normalizer["normalizers"];
-      for (std::size_t i = 0; i < parts.array_size(); ++i) read_normalizer(parts.at(i));
-      return;
-    }
     if (type.string() != "NFC") type.refuse("null or \"NFC\" there");
     normalizer.expect_keys({"type"});
     made_.nfc = true;
@@ -151,11 +155,8 @@ class TokenizerJsonReader {
     const Node type = pre["type"];
     const std::string& kind = type.string();
     if (byte_level_) type.refuse("nothing behind the ByteLevel");
-    if (kind == "Sequence") {
-      pre.expect_keys({"type", "pretokenizers"});
-      const Node parts = pre["pretokenizers"];
-      for (std::size_t i = 0; i < parts.array_size(); ++i) read_pre_tokenizer(parts.at(i));
-    } else if (kind == "ByteLevel") {
+    if (read_sequence(pre, "pretokenizers", [&](const Node& part) { read_pre_tokenizer(part); })) return;
+    if (kind == "ByteLevel") {
       pre.expect_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
       pre.flag("trim_offsets", true);
       if (pre["add_prefix_space"].boolean())
@@ -191,13 +192,10 @@ class TokenizerJsonReader {
   }
 
   void read_post_processor(const Node& post) {
+    if (read_sequence(post, "processors", [&](const Node& part) { read_post_processor(part); })) return;
     const Node type = post["type"];
     const std::string& kind = type.string();
-    if (kind == "Sequence") {
-      post.expect_keys({"type", "processors"});
-      const Node parts = post["processors"];
-      for (std::size_t i = 0; i < parts.array_size(); ++i) read_post_processor(parts.at(i));
-    } else if (kind == "ByteLevel") {
+    if (kind == "ByteLevel") {
       post.expect_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});  // offsets, not ids
     } else if (kind == "TemplateProcessing") {
       if (template_) type.refuse("one template");
@@ -208,7 +206,8 @@ class TokenizerJsonReader {
     }
   }
 
-  /// Of a template, what stands around a text alone; `pair` is for two texts.
+  /// Reads which tokens a template puts around a text. Its `pair` is for two texts together, which Weft never
+  /// encodes.
   void read_template(const Node& post) {
     post.expect_keys({"type", "single", "pair", "special_tokens"});
     const Node single = post["single"];
@@ -239,10 +238,7 @@ class TokenizerJsonReader {
     return added->content;
   }
 
-  static std::string quoted_text(std::string_view text) {
-    return weft::quoted(text.size() > 60 ? std::string(text.substr(0, utf8_cut(text, 57))) + "..."
-                                         : std::string(text));
-  }
+  static std::string quoted_text(std::string_view text) { return weft::quoted(detail::shortened(text)); }
 
   Node root_;
   TokenizerJson made_;
