@@ -376,7 +376,10 @@ if [ $part = all ]; then
     case $preset in
       asan) stage "tests under asan and ubsan" test_asan ;;
       tsan) stage "tests under tsan" test_tsan ;;
-      fakecuda) stage "tests under fakecuda" test_fakecuda && stage "the same on four ranks" test_fakecuda_on_four_ranks ;;
+      fakecuda)
+        stage "tests under fakecuda" test_fakecuda
+        stage "the same on four ranks" test_fakecuda_on_four_ranks
+        ;;
     esac
   done
   wait_for "clang-tidy on changed files" check_tidy
