@@ -137,7 +137,7 @@ TEST_F(Workflow, EvaluatesAsTheRunDid) {
   EXPECT_STATUS(uneven, 2);
   EXPECT_EQ(uneven.lines("weft: error:").size(), 1U) << uneven.err;
   EXPECT_EQ(uneven.lines("weft: error: --tensor, --context: parallel.mesh: ").size(), 1U) << uneven.err;
-  // With less memory than the refusal names it is refused once more, and with more it is not.
+  // A limit just below what the refusal names is refused once more, and one just above it is enough.
   double needs = 1;
   for (const double less : {0.0, 8.0}) {
     const Ended refused = evaluate(2, {"--memory-limit", std::to_string(needs - less) + "MiB"});

@@ -120,12 +120,12 @@ TEST(BpeTokenizer, MergesByRankAndFindsWholeWords) {
   EXPECT_EQ(opened(file)->encode("ababa"), (Ids{256, 256, id("a")}));
   file["model"]["merges"] = {"b c", "#version: 0.2", "a b"};
   EXPECT_EQ(opened(file)->encode("abcd"), (Ids{id("a"), 258, id("d")}));
-  // In Oniguruma $ is the end of a line, too.
+  // In Oniguruma, $ matches at the end of each line, and not at the end of the text alone.
   file["pre_tokenizer"]["pretokenizers"][1]["pattern"]["Regex"] = "\\p{L}$";
   EXPECT_EQ(opened(file)->encode("ab\nab"), (Ids{id("a"), id("b"), 10, id("a"), id("b")}));
 }
 
-/// With a number of steps that grows with the square of the word, this test would not end.
+/// An encoder whose steps grow with the square of a word's length would not end this test.
 TEST(BpeTokenizer, TakesLongWords) {
   const auto tokenizer = open_tokenizer(golden("gpt2"));
   std::string text(std::size_t{1} << 18, 'a');
