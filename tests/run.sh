@@ -274,17 +274,26 @@ test_fakecuda_on_four_ranks() {
   drawn_anew test_on_four_ranks build/fakecuda "$fakecuda_trainings_on_four"
 }
 
-# All training tests, in parts that are no longer than a test may take. The longest are left out on four ranks.
+# train_on_fakes RANKS PARTS PART: one part of the training tests on the fakes, and what it said once it has ended.
+train_on_fakes() {
+  local said status=0
+  said=$(GTEST_TOTAL_SHARDS=$2 GTEST_SHARD_INDEX=$3 drawn_anew \
+    ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --tests-regex "^mpi\\.training\\.np$1\$") || status=1
+  printf 'part %d of %d on %d ranks\n%s\n' $(($3 + 1)) "$2" "$1" "$said"
+  return "$status"
+}
+
+# All training tests, in parts that are no longer than a test may take, as many at a time as there are cores. The longest are left out on
+# four ranks.
 test_training_on_fakes() {
   has_nvcc || { echo "no CUDA on this machine"; return 77; }
-  local ranks shards part status=0 left_out='*.Meshes*:*OnTheSchedule:*.ScheduleLeaves*:Pipe.EverySchedule*:Pipe.Tied*:Float8.Modes*:Float8.Axes*:Float8.One*:Float8.Pipes*'
+  local ranks at_once status=0 left_out='*.Meshes*:*OnTheSchedule:*.ScheduleLeaves*:Pipe.EverySchedule*:Pipe.Tied*:Float8.Modes*:Float8.Axes*:Float8.One*:Float8.Pipes*'
+  export commits
+  export -f train_on_fakes drawn_anew
   for ranks in 1 2 4; do
-    shards=$((16 * ranks))
-    for ((part = 0; part < shards; ++part)); do
-      echo "part $((part + 1)) of $shards on $ranks ranks"
-      GTEST_FILTER=-$([ "$ranks" -lt 4 ] || echo "$left_out") GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$part drawn_anew \
-        ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --tests-regex "^mpi\\.training\\.np$ranks\$" || status=1
-    done
+    at_once=$((cores > ranks ? cores / ranks : 1))
+    seq 0 $((16 * ranks - 1)) | GTEST_FILTER=-$([ "$ranks" -lt 4 ] || echo "$left_out") xargs -P "$at_once" -I '{}' \
+      bash -c 'train_on_fakes "$@"' parts "$ranks" $((16 * ranks)) '{}' || status=1
   done
   return "$status"
 }
