@@ -156,12 +156,12 @@ struct Forward {
     for (std::int64_t begin = first_block; begin < end_block; begin += chunk_blocks) {
       const std::int64_t blocks = std::min(chunk_blocks, end_block - begin);
       multiply_panels(packed_left(query, dims), packed_k(sequence) + begin * dims * step_size,
-                      dims * step_size, dims, blocks, scores, false);
+                      dims * step_size, h.dim, blocks, scores, false);
       const bool changed =
           probabilities(scores, blocks, first - begin * side, positions == nullptr ? nullptr : first_keys,
                         begin * side, scale, softmax, p);
       if (begin > first_block && changed) scale_rows(sums, dims, softmax.factor);
-      multiply_panels(left_of(p), packed_v(sequence) + begin * step_size, down, blocks, dims, sums,
+      multiply_panels(left_of(p), packed_v(sequence) + begin * step_size, down, blocks * side, dims, sums,
                       begin > first_block);
     }
     finish(softmax, rows, lse + h.lse + row);
@@ -314,19 +314,21 @@ struct Backward {
     // Elements from panel to panel.
     const std::int64_t across = dims * step_size, down = mine.row_blocks() * step_size,
                        down_keys = blocks_of(shape.seq) * step_size;
-    multiply_panels(key, w.q_rows + queries * across, across, dims, blocks, scores, false);
-    multiply_panels(value, w.do_rows + queries * across, across, dims, blocks, dp, false);
+    multiply_panels(key, w.q_rows + queries * across, across, mine.dim, blocks, scores, false);
+    multiply_panels(value, w.do_rows + queries * across, across, mine.dim, blocks, dp, false);
     score_gradients(scores, dp, blocks, mine.first + queries * side - keys * side,
                     positions == nullptr ? nullptr : w.first_keys + queries * side, keys * side,
                     scale() * log2_e, w.lse + queries * side, w.delta + queries * side, p, ds);
     const std::int64_t sums = keys * dims * block_size;
-    multiply_panels(left_of(p), w.do_columns + queries * step_size, down, blocks, dims, w.dv + sums, true);
-    multiply_panels(left_of(ds), w.q_columns + queries * step_size, down, blocks, dims, w.dk + sums, true);
+    multiply_panels(left_of(p), w.do_columns + queries * step_size, down, blocks * side, dims, w.dv + sums,
+                    true);
+    multiply_panels(left_of(ds), w.q_columns + queries * step_size, down, blocks * side, dims, w.dk + sums,
+                    true);
     for (std::int64_t j = 0; j < blocks; ++j) {
       alignas(64) Bits turned[step_size];  // ds of 32 queries, ordered by keys
       for (int strip = 0; strip < 2; ++strip)
         left_from_columns({ds + j * side + strip * half, chunk, side, half}, turned + strip * tile_size);
-      multiply_panels(packed_left(turned, 1), w.k_right + keys * step_size, down_keys, 1, dims,
+      multiply_panels(packed_left(turned, 1), w.k_right + keys * step_size, down_keys, side, dims,
                       w.dq + (queries + j) * dims * block_size, true);
     }
   }

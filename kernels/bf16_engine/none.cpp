@@ -43,8 +43,8 @@ void right_from_rows(const WideSource& /*s*/, Bits* /*tiles*/) {
 void right_from_columns(const WideSource& /*s*/, Bits* /*tiles*/) {
   fail();
 }
-void multiply_panels(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*panel*/,
-                     std::int64_t /*steps*/, std::int64_t /*panels*/, float* /*sums*/, bool /*add*/) {
+void multiply_panels(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*panel*/, std::int64_t /*k*/,
+                     std::int64_t /*panels*/, float* /*sums*/, bool /*add*/) {
   fail();
 }
 void fetch_rows(const Bits* /*x*/, std::int64_t /*ld*/, int /*rows*/, std::int64_t /*columns*/) {
@@ -54,8 +54,8 @@ void multiply_pieces(const Left& /*left*/, const Bits* /*right*/, std::int64_t /
                      std::int64_t /*rows*/, float* /*sums*/) {
   fail();
 }
-void multiply(const Left& /*left*/, const Bits* /*right*/, std::int64_t /*steps*/, std::int64_t /*rows*/,
-              float* /*sums*/, bool /*add*/, const Ahead& /*ahead*/) {
+void multiply(const Left& /*left*/, const Bits* /*right*/, const Extent& /*extent*/, float* /*sums*/,
+              bool /*add*/, const Ahead& /*ahead*/) {
   fail();
 }
 void write_block(const float* /*sums*/, int /*rows*/, int /*columns*/, const Target& /*target*/) {

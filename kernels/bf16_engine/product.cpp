@@ -10,14 +10,25 @@
 namespace weft::kernels::bf16_engine {
 namespace {
 
-/// For how many steps of k a block of the left operand is read for all panels: so much of it (32 KiB) stays
-/// in the first-level cache meanwhile. Longer sums are kept in memory between two slabs of k.
-constexpr std::int64_t slab_steps = 16;  // Ahead counts the same number of steps
-/// Steps times panels of the right operand that an item packs, and reads again for all its rows: as much of
-/// them as stays in the second-level cache (1 MiB).
-constexpr std::int64_t chunk_steps = 512;
-/// How many steps are packed at a time: few enough for a chunk to have panels for which a slab is read often.
+/// How many steps of k are packed at a time: few enough for a chunk to have panels for which a slab is read
+/// often.
 constexpr std::int64_t part_steps = 64;
+
+/// What is kept in the caches, by kind of engine (docs/kernels.md). No sum depends on it.
+struct Caches {
+  /// For how many steps of k a block of the left operand is read for all panels. Longer sums are kept in
+  /// memory between two slabs of k.
+  std::int64_t slab_steps;
+  /// Steps times panels of the right operand that an item packs, and reads again for all its rows: as much of
+  /// them as stays in the second-level cache.
+  std::int64_t chunk_steps;
+};
+/// Tiles are so fast that a slab (32 KiB) must stay in the first-level cache, and are found beside second
+/// ones of 2 MiB. Dot products get along with the second one, which is of 1 MiB where there are no tiles, so
+/// they need not keep sums in memory.
+Caches caches() {
+  return kind() == Kind::tiles ? Caches{half, 512} : Caches{part_steps, 256};  // Ahead counts on `half`, too
+}
 constexpr std::int64_t most_item_rows = 2048;
 
 /// Packs all of the left operand.
@@ -52,7 +63,7 @@ struct Cut : Grid {
   Cut(const MatmulSizes& s, std::int64_t threads) : parts(ceil_div(blocks_of(s.k), part_steps)) {
     // Chunks have about the same width, because a small last one would cost a reading of the left operand,
     // too.
-    const std::int64_t most = chunk_steps / ceil_div(blocks_of(s.k), parts);
+    const std::int64_t most = caches().chunk_steps / ceil_div(blocks_of(s.k), parts);
     panels = ceil_div(blocks_of(s.n), ceil_div(blocks_of(s.n), most));
     rows = std::min(blocks_of(s.m), most_item_rows / side);
     while (items(s) < threads && (rows > 1 || panels > 1)) {
@@ -61,11 +72,13 @@ struct Cut : Grid {
       larger = ceil_div(larger, 2);
     }
   }
-  std::size_t chunk_bytes() const { return chunk_steps * step_size * sizeof(Bits); }
+  std::size_t chunk_bytes() const {
+    return static_cast<std::size_t>(caches().chunk_steps * step_size) * sizeof(Bits);
+  }
   /// How many blocks of sums wait for the next slab: a row of them, and all of them where k has parts.
   std::int64_t sums(const MatmulSizes& s) const {
     if (parts > 1) return rows * panels;
-    return blocks_of(s.k) > slab_steps ? panels : 1;
+    return blocks_of(s.k) > caches().slab_steps ? panels : 1;
   }
   /// Bytes that a thread needs: for a chunk and for sums.
   std::size_t slot_bytes(const MatmulSizes& s) const {
@@ -90,7 +103,7 @@ struct Multiplication {
     std::byte* const memory = slots_data + static_cast<std::size_t>(slot) * cut.slot_bytes(sizes);
     const Region region = cut.region(sizes, item);
     const std::int64_t row = region.row, panel = region.panel, rows = region.rows, panels = region.panels;
-    const std::int64_t steps = blocks_of(sizes.k);
+    const std::int64_t steps = blocks_of(sizes.k), slab_steps = caches().slab_steps;
     auto* const chunk = reinterpret_cast<Bits*>(memory);
     auto* const sums = reinterpret_cast<float*>(memory + cut.chunk_bytes());
     const bool one_block = cut.sums(sizes) == 1;
@@ -101,15 +114,17 @@ struct Multiplication {
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t slab = first; slab < last; slab += slab_steps) {
           const std::int64_t count = std::min(slab_steps, last - slab);
-          alignas(64) Bits edge[slab_steps * step_size];
+          alignas(64) Bits edge[part_steps * step_size];
           const Left block = left_block(row + i, slab, count, edge);
           Ahead ahead = after(row + i, slab, first, last, i + 1 < rows);
-          while (ahead.lines > 0 && ahead.lines < half && ahead.lines * count * panels < side * slab_steps)
+          while (ahead.lines > 0 && ahead.lines < half && ahead.lines * count * panels < side * half)
             ahead.lines *= 2;
           float* to = sums + (cut.parts > 1 ? i * panels * block_size : 0);
           for (std::int64_t j = 0; j < panels; ++j, to += one_block ? 0 : block_size) {
             const Bits* const from = chunk + (j * (last - first) + slab - first) * step_size;
-            multiply(block, from, count, sizes.m - (row + i) * side, to, slab > 0, ahead);
+            const Extent extent{std::min(count * side, sizes.k - slab * side), sizes.m - (row + i) * side,
+                                sizes.n - (panel + j) * side};
+            multiply(block, from, extent, to, slab > 0, ahead);
             ahead.first += count * ahead.lines;
             if (slab + count == steps) write_result(sizes, row + i, panel + j, to, target, transposed);
           }
@@ -127,10 +142,11 @@ struct Multiplication {
     return block;
   }
 
-  /// The slab that follows the one from `slab` on, in the part from `first` to `last`: another slab of the
-  /// same rows, or the first one of the next rows.
+  /// The slab of 16 steps that follows the one from `slab` on, in the part from `first` to `last`: another
+  /// slab of the same rows, or the first one of the next rows. Dot products fetch nothing ahead.
   Ahead after(std::int64_t row, std::int64_t slab, std::int64_t first, std::int64_t last, bool more) const {
-    if (slab + slab_steps < last) return {left_at(row, slab + slab_steps), 0, 1};
+    if (kind() != Kind::tiles) return {};
+    if (slab + half < last) return {left_at(row, slab + half), 0, 1};
     return more ? Ahead{left_at(row + 1, first), 0, 1} : Ahead{};
   }
 

@@ -274,33 +274,38 @@ WEFT_AMX void multiply_piece_tiles(const Left& left, const Bits* b, std::int64_t
 
 constexpr int dot_rows = 8;
 
-/// Multiplies eight rows by dot products.
-WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, std::int64_t steps,
-                               float* sums, bool add) {
-  __m512 sum[dot_rows][2];
+/// Multiplies eight rows by H halves of a panel by dot products. Pairs of k behind the last are left out:
+/// where k does not divide by 32, they would be a good part of the time.
+template <int H>
+WEFT_AVX512 void multiply_rows(const Bits* a, const Left& left, const Bits* b, std::int64_t k, float* sums,
+                               bool add) {
+  __m512 sum[dot_rows][H];
 #pragma GCC unroll 8
-  for (int i = 0; i < dot_rows; ++i) {
-    sum[i][0] = add ? _mm512_load_ps(sums + i * side) : _mm512_setzero_ps();
-    sum[i][1] = add ? _mm512_load_ps(sums + i * side + half) : _mm512_setzero_ps();
-  }
-  for (std::int64_t s = 0; s < steps; ++s, a += left.step, b += step_size)
-    for (int pair = 0; pair < half; ++pair) {
-      const auto b0 = reinterpret_cast<__m512bh>(_mm512_load_si512(b + pair * side));
-      const auto b1 = reinterpret_cast<__m512bh>(_mm512_load_si512(b + tile_size + pair * side));
+  for (int i = 0; i < dot_rows; ++i)
+#pragma GCC unroll 2
+    for (int h = 0; h < H; ++h)
+      sum[i][h] = add ? _mm512_load_ps(sums + i * side + h * half) : _mm512_setzero_ps();
+  for (std::int64_t rest = (k + 1) / 2; rest > 0; rest -= half, a += left.step, b += step_size) {
+    const std::int64_t pairs = std::min<std::int64_t>(rest, half);
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      __m512bh y[H];
+#pragma GCC unroll 2
+      for (int h = 0; h < H; ++h)
+        y[h] = reinterpret_cast<__m512bh>(_mm512_load_si512(b + h * tile_size + pair * side));
 #pragma GCC unroll 8
       for (int i = 0; i < dot_rows; ++i) {
         int both;
         std::memcpy(&both, a + i * left.row + 2 * pair, sizeof both);
         const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
-        sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, b0);
-        sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, b1);
+#pragma GCC unroll 2
+        for (int h = 0; h < H; ++h) sum[i][h] = _mm512_dpbf16_ps(sum[i][h], x, y[h]);
       }
     }
-#pragma GCC unroll 8
-  for (int i = 0; i < dot_rows; ++i) {
-    _mm512_store_ps(sums + i * side, sum[i][0]);
-    _mm512_store_ps(sums + i * side + half, sum[i][1]);
   }
+#pragma GCC unroll 8
+  for (int i = 0; i < dot_rows; ++i)
+#pragma GCC unroll 2
+    for (int h = 0; h < H; ++h) _mm512_store_ps(sums + i * side + h * half, sum[i][h]);
 }
 
 /// Writes a row of 32 sums.
@@ -368,25 +373,23 @@ void multiply_pieces(const Left& left, const Bits* right, std::int64_t steps, st
     multiply_piece_tiles<1>(left, right, steps, sums);
 }
 
-void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
-              bool add, const Ahead& ahead) {
+void multiply(const Left& left, const Bits* right, const Extent& extent, float* sums, bool add,
+              const Ahead& ahead) {
   if (kind() == Kind::tiles) {
-    if (rows > half)
-      multiply_tiles<2>(left, right, steps, sums, add, ahead);
-    else
-      multiply_tiles<1>(left, right, steps, sums, add, ahead);
-    return;
+    const auto multiply_all = extent.rows > half ? multiply_tiles<2> : multiply_tiles<1>;
+    return multiply_all(left, right, blocks_of(extent.k), sums, add, ahead);
   }
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(rows, side); i += dot_rows)
-    multiply_rows(left.data + i / half * left.strip + i % half * left.row, left, right, steps,
-                  sums + i * side, add);
+  const auto multiply_eight = extent.columns > half ? multiply_rows<2> : multiply_rows<1>;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(extent.rows, side); i += dot_rows)
+    multiply_eight(left.data + i / half * left.strip + i % half * left.row, left, right, extent.k,
+                   sums + i * side, add);
 }
 
-void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t steps,
+void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t k,
                      std::int64_t panels, float* sums, bool add) {
-  if (kind() == Kind::tiles) return multiply_columns(left, right, panel, steps, panels, sums, add);
+  if (kind() == Kind::tiles) return multiply_columns(left, right, panel, blocks_of(k), panels, sums, add);
   for (std::int64_t j = 0; j < panels; ++j)
-    multiply(left, right + j * panel, steps, side, sums + j * block_size, add);
+    multiply(left, right + j * panel, {k}, sums + j * block_size, add);
 }
 
 // In the source of its callers, GCC 12 would drop this function (docs/kernels.md).

@@ -94,14 +94,19 @@ struct Ahead {
   std::int64_t first = 0, lines = 0;
 };
 
-/// sums [32, 32] = left [32, 32 steps] right [32 steps, 32], or += it, for at least the first `rows` rows;
-/// steps >= 1.
-void multiply(const Left& left, const Bits* right, std::int64_t steps, std::int64_t rows, float* sums,
-              bool add, const Ahead& ahead = {});
+/// How much of a block's product is needed: k >= 1 of the sum, and of the sums the first rows and columns.
+/// What is packed of k behind it is zero.
+struct Extent {
+  std::int64_t k, rows = side, columns = side;
+};
+
+/// sums [32, 32] = left [32, k] right [k, 32], or += it, for at least the extent's rows and columns.
+void multiply(const Left& left, const Bits* right, const Extent& extent, float* sums, bool add,
+              const Ahead& ahead = {});
 
 /// Multiplies all 32 rows by `panels` >= 1 panels of the right operand, which are `panel` elements apart, to
-/// a block of sums each. It is faster than multiply() where steps are few.
-void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t steps,
+/// a block of sums each. It is faster than multiply() where k is small.
+void multiply_panels(const Left& left, const Bits* right, std::int64_t panel, std::int64_t k,
                      std::int64_t panels, float* sums, bool add);
 
 /// sums = left right for packed operands in pieces, by tiles alone: of the nine products of pieces, the six

@@ -289,6 +289,25 @@ class CompareKernelsTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"(?s)bench .* ended with 1:\nsome line\nno device\n")
 
 
+class CompareProductsTest(unittest.TestCase):
+    """Weft's side is a fake, the system's oneDNN multiplies, and its program compares with sums of its own."""
+
+    def test_every_product_has_a_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = [f"matmul_{what}{form}/odd/{kind}" for what in ("qkv", "proj", "gate_up", "down") for form in ("", "_dgrad", "_wgrad") for kind in ("f32", "bf16")]
+            with open(f"{folder}/bench", "w", encoding="ascii") as file:
+                file.write(f"#!{sys.executable}\nimport json, sys\n(out,) = [x.split('=', 1)[1] for x in sys.argv if x.startswith('--benchmark_out=')]\n"
+                           f"json.dump({{'benchmarks': [{{'name': n + '/real_time', 'real_time': 1e9}} for n in {names}]}}, open(out, 'w'))\n")
+            os.chmod(f"{folder}/bench", 0o755)
+            done = script("compare_products.py", "--rounds", "1", "--seconds", "0", "--models", "odd", "--bench", f"{folder}/bench", "--onednn", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        header, _, *lines = done.stdout.splitlines()[2:]
+        self.assertRegex(header, r"^\| product \| Weft \| oneDNN \d")
+        self.assertEqual(sorted(line.split("|")[1].strip() for line in lines), sorted(n.removeprefix("matmul_") for n in names))
+        for line in lines:  # any library is faster than a fake that takes days
+            self.assertRegex(line, r"\| 0 \| [1-9]\d*: \*\*")
+
+
 class GpuTest(unittest.TestCase):
     """A copy of gpu.sh in a tree of its own, whose programs and libraries are copies of a small program."""
 
