@@ -163,7 +163,7 @@ void SentencePieceTokenizer::encode_with_library(std::string_view text,
     throw Error(
         ExitCode::bad_input,
         fmt::format("SentencePiece cannot encode the text ({}); look at the text, or use another model",
-                    status.error_message()));
+                    std::string_view(status.message())));
   ids.insert(ids.end(), scratch_.begin(), scratch_.end());
 }
 

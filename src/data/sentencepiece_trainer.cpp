@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
@@ -12,6 +13,9 @@
 
 namespace weft::data {
 namespace {
+
+/// The library's own, or Abseil's where the library is built with that.
+using Status = decltype(std::declval<const sentencepiece::SentenceIterator&>().status());
 
 /// Hands the library one line after the other, without the newline, which is a piece of its own. Text that
 /// the library could not keep apart from other text (text_runs.hpp) ends a line, too. Long lines are cut,
@@ -24,7 +28,7 @@ class SampledLines final : public sentencepiece::SentenceIterator {
   }
   bool done() const override { return done_; }
   const std::string& value() const override { return line_; }
-  sentencepiece::util::Status status() const override { return {}; }
+  Status status() const override { return {}; }
   void Next() override;
 
  private:
@@ -113,7 +117,7 @@ std::string train_sentencepiece(const TextInputs& text, const SentencePieceOptio
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model);
   if (!status.ok()) {
-    std::string reason = status.error_message();
+    std::string reason(status.message());
     std::replace(reason.begin(), reason.end(), '\n', ' ');
     WEFT_VALIDATE(false,
                   "cannot train a tokenizer with {} pieces on {} bytes of text ({}); ask for fewer pieces or "

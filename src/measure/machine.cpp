@@ -136,7 +136,7 @@ Measured measure_machine(const Deck* deck, runtime::Session& session, const Mach
   p.ranks_per_node = static_cast<int>(slowest(world, world.node_size()));
   p.compute = measure_rates(session);
   if (!device_is_host()) comm::tell_kept_warnings(world);
-  p.name = name_of_machine(world, (deck != nullptr ? *deck : Deck{}).precision.f32_products);
+  p.name = name_of_machine(world, (deck != nullptr ? deck->precision : PrecisionDeck{}).f32_products);
   std::unique_ptr<Exchanges> exchanges;
   if (session.shards() > 1) {
     exchanges = std::make_unique<Exchanges>(session, largest_collective, order_of(deck));

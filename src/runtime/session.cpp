@@ -161,7 +161,7 @@ exec::SharedMemory Session::open_window(exec::Memory::Plans plans) {
 /// Gives up the team that matters less, for want of memory that the ranks of a host could share.
 void Session::give_up_a_team() {
   const bool of_tensor = tensor_team_.size() > 1;
-  (of_tensor ? tensor_team_ : data_team_) = {rank()};
+  (of_tensor ? tensor_team_ : data_team_).assign(1, rank());
   if (rank() == 0)
     log::warn(
         "a host gives its ranks {} shared memory (see df /dev/shm): {}",
