@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Where a step's time goes: each operation's calls, time, bytes and products, beside this machine's limits.
 
-  perf/breakdown.py [DECK] [--ranks 2] [--threads 1] [--step 6] [--set K=V]...
-  perf/breakdown.py --trace TRACE.json --limits TRIAD_GBS F32_GFLOPS BF16_GFLOPS   a trace that is there, of a bf16 run
+  perf/breakdown.py [DECK] [--ranks 2] [--threads 1] [--step 6] [--set K=V]... [--spans 15]
+  perf/breakdown.py --trace TRACE.json --limits TRIAD_GBS F32_GFLOPS BF16_GFLOPS [--spans 15]   a trace that is there, of a bf16 run
 
 Trains some steps of the deck (inputs/bench_33m.toml) and reads rank 0's lanes from the trace of one. Bound: the time of the operation's
 products at the rate of the best large matmul, or of its least bytes at a triad's rate, whichever is longer; both limits are measured by
 bench_kernels just before, in as many processes at once as there are ranks. "waiting": what is between kernels, above all for collectives.
+--spans: a table before that one, of so many spans that take longest. A span is what one operation does in one kind of module ("layers.*.ffn") and in
+one phase, over all layers and microbatches of the step. Products that differ in their FLOP, as those of a module's weights do, are spans apart.
 WEFT: the program (default: build/cpu/weft). Needs build/cpu/perf/bench_kernels.
 """
-import argparse, collections, json, os, re, subprocess, sys, tempfile
+import argparse, collections, heapq, json, os, re, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WEFT = os.environ.get("WEFT", "build/cpu/weft")
@@ -21,6 +23,7 @@ parser.add_argument("--step", type=int, default=6)
 parser.add_argument("--set", action="append", default=[], metavar="K=V")
 parser.add_argument("--trace")
 parser.add_argument("--limits", nargs=3, type=float)
+parser.add_argument("--spans", type=int, default=0)
 a = parser.parse_args()
 
 
@@ -36,6 +39,35 @@ def run(command):
 def events_of(path):
     with open(path) as file:
         return [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X" and e["pid"] == 0]
+
+
+def add_up(kernels, key):
+    """By key: the calls, their microseconds, bytes and FLOP."""
+    rows = collections.defaultdict(lambda: [0, 0.0, 0, 0])
+    for e in kernels:
+        row = rows[key(e)]
+        row[0] += 1
+        row[1] += e["dur"]
+        row[2] += e["args"].get("bytes", 0)
+        row[3] += e["args"].get("flops", 0)
+    return rows
+
+
+def span_of(e):
+    """Operation, path without the layer's number, phase, and FLOP of a call."""
+    path = ".".join("*" if part.isdigit() else part for part in e["args"].get("path", "").split("."))
+    return e["name"], path, e["args"].get("phase", ""), e["args"].get("flops", 0)
+
+
+def print_spans(kernels, step_us):
+    print(f"{'span':<28}{'module':<16}{'phase':<10}{'calls':>6}{'ms':>9}{'% step':>8}{'GFLOP a call':>14}{'TFLOP/s':>9}{'GB/s':>8}")
+    rows = add_up(kernels, span_of)
+    for span in heapq.nlargest(a.spans, rows, key=lambda span: rows[span][1]):
+        (name, path, phase, flops_of_call), (calls, us, moved, products) = span, rows[span]
+        rates = f"{flops_of_call / 1e9:14.3f}{products / us / 1e6:9.3f}" if products else " " * 23
+        rates += f"{moved / us / 1e3:8.1f}" if moved else ""
+        print(f"{name:<28}{path:<16}{phase:<10}{calls:>6}{us / 1e3:9.2f}{100 * us / step_us:8.1f}{rates}".rstrip())
+    print()
 
 
 if a.trace:
@@ -54,17 +86,12 @@ else:
 
 kernels = [e for e in events if e["tid"] == 0]
 step_us = max(e["ts"] + e["dur"] for e in kernels) - min(e["ts"] for e in kernels)
-rows = collections.defaultdict(lambda: [0, 0.0, 0, 0])
-for e in kernels:
-    row = rows[e["name"]]
-    row[0] += 1
-    row[1] += e["dur"]
-    row[2] += e["args"].get("bytes", 0)
-    row[3] += e["args"].get("flops", 0)
 print(f"triad {triad / 1e9:.1f} GB/s, matmul {flops / 1e9:.0f} GFLOP/s; a rank's step {step_us / 1e3:.1f} ms")
+if a.spans > 0:
+    print_spans(kernels, step_us)
 print(f"{'operation':<28}{'calls':>6}{'ms':>9}{'% step':>8}{'GB/s':>8}{'GFLOP/s':>9}{'bound ms':>10}{'% bound':>9}")
-bound_total = 0
-for name, (calls, us, moved, products) in sorted(rows.items(), key=lambda r: -r[1][1]):
+operations, bound_total = add_up(kernels, lambda e: e["name"]), 0
+for name, (calls, us, moved, products) in sorted(operations.items(), key=lambda r: -r[1][1]):
     bound = max(moved / triad, products / flops) * 1e6
     bound_total += bound
     rate = f"{products / us / 1e3:9.0f}" if products else " " * 9

@@ -5,11 +5,11 @@
 
 Runs bench_kernels (default: build/cpu/perf/bench_kernels) and perf/peers/torch_kernels.py alternately; the median of the rounds, and the
 ratio PyTorch / Weft with its spread. Below 1 Weft is slower: such lines are marked. Other work on the machine spoils the result.
-Lines of bench_kernels go to stderr as they come.
+Each kernel's line of both goes to stderr as it comes, because a machine that is lent may be taken back before the end.
 --device: PyTorch's; it is for --bench to be a program of the same. --python: one with PyTorch (default: that of perf/peers/setup.sh).
 --libraries: folders that the program finds shared libraries in.
 """
-import argparse, json, os, statistics, subprocess, sys, tempfile
+import argparse, concurrent.futures, json, os, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -25,28 +25,33 @@ a = parser.parse_args()
 environment = {**os.environ, "OMP_NUM_THREADS": str(a.threads)}
 
 
-def run(*command, aloud=False, **more):
-    """What a command says, without its stderr; aloud: each line goes to stderr, too, as it comes."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors, \
-         subprocess.Popen(command, cwd=ROOT, env={**environment, **more}, text=True, stdout=subprocess.PIPE, stderr=errors,
-                          stdin=subprocess.DEVNULL) as process:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if aloud:
-                print(line, end="", file=sys.stderr, flush=True)
-        if process.wait() != 0:
-            errors.seek(0)
-            sys.exit(f"compare_kernels.py: {' '.join(command)} ended with {process.returncode}:\n{''.join(lines)[-2000:]}{errors.read()[-2000:]}")
+def lines_of(stream, aloud):
+    """All lines of a stream; aloud: each goes to stderr, too, as it comes."""
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if aloud:
+            print(line, end="", file=sys.stderr, flush=True)
     return "".join(lines)
+
+
+def run(*command, aloud=None, **more):
+    """What a command says on stdout. aloud: "stdout" or "stderr", whose lines go to stderr as they come, too."""
+    with subprocess.Popen(command, cwd=ROOT, env={**environment, **more}, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process, \
+         concurrent.futures.ThreadPoolExecutor() as beside:
+        errors = beside.submit(lines_of, process.stderr, aloud == "stderr")
+        said = lines_of(process.stdout, aloud == "stdout")
+        if process.wait() != 0:
+            sys.exit(f"compare_kernels.py: {' '.join(command)} ended with {process.returncode}:\n{said[-2000:]}{errors.result()[-2000:]}")
+    return said
 
 
 def weft():
     libraries = {"LD_LIBRARY_PATH": a.libraries} if a.libraries else {}
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", suffix=".json") as file:
-        # Aloud, because a machine that is lent may be taken back before the end.
         run(a.bench, f"--benchmark_filter=/({'|'.join(a.models)})/", "--benchmark_out_format=json", f"--benchmark_out={file.name}",
-            aloud=True, **libraries)
+            aloud="stdout", **libraries)
         return {line["name"].removesuffix("/real_time"): line["real_time"] for line in json.load(file)["benchmarks"]}
 
 
@@ -54,7 +59,7 @@ def torch():
     result = {}
     for model in a.models:  # a process each: what is compiled for one shape is not tried on another
         out = run(python, "perf/peers/torch_kernels.py", "--threads", str(a.threads), "--device", a.device,
-                  "--seconds", str(a.seconds), "--models", model)
+                  "--seconds", str(a.seconds), "--models", model, aloud="stderr")
         result |= json.loads(out.splitlines()[-1])
     return result
 

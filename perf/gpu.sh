@@ -13,10 +13,11 @@
 #   tests      every test that needs a device, eight processes at a time; what fails runs again alone, launch by launch (200)
 #   axes       small steps of bench_33m on 1, 2 and 4 ranks of the one GPU, on each axis of the mesh, in bf16 and Float8, with a CUDA graph and
 #              without, with documents, and continued from a checkpoint: losses beside those of one rank, a line each (100)
-#   ranks      two ranks that must have the losses of one; then NCCL's and the training tests on 2, 4 and 1 ranks of the one GPU (160)
+#   ranks      two ranks that must have the losses of one; then NCCL's and the training tests on 2, 4 and 1 ranks of the one GPU; what fails
+#              runs again alone, launch by launch (160)
 #   train      Llama 3 8B's shape with as many layers as fit: tokens/s and MFU, with a CUDA graph and without, and in Float8 beside bf16 (150)
 #   peer       four such layers, and Llama 3.2 1B's shape, each beside PyTorch's (150)
-#   profile    a traced step of four layers: each operation's time, TFLOP/s and GB/s (60)
+#   profile    a traced step of four layers: time, TFLOP/s and GB/s of the 15 largest spans and of each operation (60)
 #   predict    a machine profile of four layers, and their step as it predicts it, with and without the profile's algorithms (100)
 #   kernels    bench_kernels at 8B's shapes, and PyTorch's beside it (220)
 #   ncu        the hardware's counters of five kernels at 8B's shapes, where ncu may read them (60)
@@ -197,18 +198,43 @@ run_shard() {
     "$build/tests/$1" >"$logs/$1.$2.txt" 2>&1 || echo "$1 shard $2 ended with $?" >>"$logs/shards.txt"
 }
 
-# A test that failed beside others, in a process of its own: PROGRAM TEST.
+# A test that failed beside others, in a process of its own or in `on` of them: PROGRAM TEST SECONDS.
 run_alone() {
-  local log=$logs/alone.$1.${2//\//_}.txt
-  if CUDA_LAUNCH_BLOCKING=1 WEFT_TEST_DEADLINE=40 OMP_NUM_THREADS=2 here within "$build/tests/$1" --gtest_filter="$2" >"$log" 2>&1; then
-    echo "passes alone: $1 $2"
+  local name="$1${on:+ on $on ranks} $2" log=$logs/alone.$1.${on:+np$on.}${2//\//_}.txt launcher=() start=$SECONDS status
+  [ -z "${on:-}" ] || launcher=("$mpirun" -n "$on")
+  CUDA_LAUNCH_BLOCKING=1 WEFT_TEST_DEADLINE=40 OMP_NUM_THREADS=2 here timeout --kill-after=5 "$3" "${launcher[@]}" "$build/tests/$1" \
+    --gtest_filter="$2" >"$log" 2>&1
+  status=$?
+  if [ $status = 0 ]; then
+    echo "passes alone: $name"
+  elif [ $status = 124 ] || [ $((SECONDS - start)) -ge "$3" ]; then
+    echo "DOES NOT END ALONE in $3 s: $name"
   else
-    printf 'FAILS ALONE: %s %s\n%s\n' "$1" "$2" "$(grep -v '^\[\|^Note\|^$' "$log" | head -n 12)"
+    printf 'FAILS ALONE: %s\n%s\n' "$name" "$(grep -v '^\[\|^Note\|^$' "$log" | head -n 12)"
   fi
 }
 
+# Counts what failed in a log, eight tests of it at most, and begins to run each of them alone: PROGRAM LOG AT_ONCE. So many run at once, and
+# those that run one after the other share what is left of the time, but each gets ten seconds at least, because a start on several ranks takes some.
+run_failures_alone() {
+  local failed_tests failed_test turns rest seconds
+  mapfile -t failed_tests < <(failures_in "$2" | head -n 8)
+  bad=$((bad + ${#failed_tests[@]})) turns=${#failed_tests[@]}
+  for failed_test in "${failed_tests[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$3" ]; do wait -n; done
+    rest=$((deadline - SECONDS)) seconds=$(share $(((turns + $3 - 1) / $3)))
+    [ $seconds -ge 10 ] || seconds=$((rest < 10 ? rest : 10))
+    if [ $rest -ge 5 ]; then
+      run_alone "$1" "$failed_test" $seconds &
+    else
+      echo "no time is left to run it alone: $1${on:+ on $on ranks} $failed_test"
+    fi
+    turns=$((turns - 1))
+  done
+}
+
 run_tests() {
-  local program name shards shard log bad=0 failed_test
+  local program name shards shard log bad=0
   : >"$logs/shards.txt"
   for program in "${test_programs[@]}"; do
     name=${program%:*} shards=${program#*:}
@@ -226,12 +252,7 @@ run_tests() {
   echo "$(cat "$logs"/test_*.txt | grep -c '^\[       OK') tests passed"
   # One error of the device spoils all that a process does after it.
   for log in "$logs"/test_*.[0-9].txt; do
-    name=$(basename "$log" | cut -d. -f1)
-    for failed_test in $(failures_in "$log" | head -n 8); do
-      bad=$((bad + 1))
-      while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
-      run_alone "$name" "$failed_test" &
-    done
+    run_failures_alone "$(basename "$log" | cut -d. -f1)" "$log" 8
   done
   wait
   echo "$bad failures"
@@ -529,7 +550,6 @@ run_ranks() {
       # A communicator takes half a second to open, and the training tests open hundreds.
       OMP_NUM_THREADS=2 WEFT_TEST_DEADLINE=100 here timeout --kill-after=5 "$(share $left)" "$mpirun" -n "$ranks" "$build/tests/$program" >"$log" 2>&1
       status=$?
-      left=$((left - 1))
       echo "$program on $ranks ranks: $(grep -c '^\[ *\(OK\|FAILED\|SKIPPED\) *\] .* ms)$' "$log") of" \
         "$(sed -n 's/^\[=*\] Running \([0-9]*\) tests\? from .*/\1/p' "$log") tests ran, ended with $status"
       if { [ $status = 124 ] || [ $status = 137 ]; } && [ "$program" = test_training ] && ! grep -q '^\[  FAILED  \]' "$log"; then
@@ -538,7 +558,11 @@ run_ranks() {
         bad=1
         failures_in "$log" | head -n 20
         grep -v '^\[\|^$' "$log" | head -n 12 | cut -c1-300
+        # One at a time, because ranks share the GPU, and all in the share of one program, so that the others have theirs.
+        on=$ranks deadline=$((SECONDS + $(share $left))) run_failures_alone "$program" "$log" 1
+        wait
       fi
+      left=$((left - 1))
     done
   done
   echo "$verdict; $([ $bad = 0 ] && echo "no test failed" || echo "something failed")"
@@ -582,7 +606,7 @@ run_profile() {
   local deck=$llama
   train profile run.steps=6 data.global_batch=1 model.layers=4 log.peak_tflops="$peak_tflops" optimizer.warmup=2 schedule.cuda_graph=off log.trace_step=6 || return 1
   cp "$work/profile/trace.json" "$logs/profile.trace.json"
-  python3 perf/breakdown.py --trace "$logs/profile.trace.json" --limits 3000 60e3 800e3
+  python3 perf/breakdown.py --trace "$logs/profile.trace.json" --limits 3000 60e3 800e3 --spans 15
 }
 
 run_predict() {

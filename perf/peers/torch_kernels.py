@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's kernels at the shapes of perf/bench_kernels: a line of JSON {"name/model/type": milliseconds}.
+"""PyTorch's kernels at the shapes of perf/bench_kernels: a line of JSON {"name/model/type": milliseconds}, and each on stderr as it comes.
 
   torch_kernels.py [--threads 1] [--models 33m 8b odd] [--device cpu|cuda] [--seconds 1]
 
@@ -8,7 +8,7 @@ apart, as bench_kernels times them. The median of so many seconds' repetitions, 
 because waiting for their end takes some microseconds. The operands are one set, and bench_kernels takes turns on two there: where one fits a
 GPU's second-level cache and two do not, PyTorch's side is the faster for it.
 """
-import argparse, json, statistics, time
+import argparse, json, statistics, sys, time
 
 import torch
 import torch.nn.functional as F
@@ -51,7 +51,9 @@ def milliseconds(run):
 
 
 def put(name, run):
-    result[f"{name}/{model}/{kind}"] = milliseconds(run)
+    full_name = f"{name}/{model}/{kind}"
+    result[full_name] = milliseconds(run)
+    print(f"PyTorch: {full_name:42}{result[full_name]:10.3f} ms", file=sys.stderr, flush=True)
 
 
 def backward(y, inputs):
