@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -311,7 +312,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const void* operands[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)
     if (!aligned(operands[i], algorithm.alignment[i]))
-      fail("cublasLtMatmul: an operand is not aligned as the algorithm was promised");
+      fail(std::string("cublasLtMatmul: ") + "ABCD"[i] + " is not aligned to the " +
+           std::to_string(algorithm.alignment[i]) + " bytes that the algorithm was promised");
   const Description op = as<Description>(description);
   const auto k = op.a == CUBLAS_OP_N ? A.columns : A.rows;
   if (algorithm.scales != (op.scale_a != nullptr ? 1 : 0))

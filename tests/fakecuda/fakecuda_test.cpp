@@ -12,7 +12,9 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/nccl/stream_graph.hpp"
@@ -450,6 +452,49 @@ TEST(FakeNcclDeathTest, ACallIsCapturedOnAllRanksOrOnNone) {
   EXPECT_DEATH(
       call(Captures::rank_1, message),
       "rank 1 receives 64 elements of type 1, captured from rank 0, which sends 64 elements of type 1");
+}
+
+/// What a rank calls: with 4 KiB behind each operand, every one of these stays in its allocation.
+struct Collective {
+  std::string text;  ///< as the fake tells it
+  std::function<ncclResult_t(ncclComm_t, std::byte*, cudaStream_t)> make;
+};
+
+Collective sum_of(std::size_t count, ncclDataType_t type, ncclRedOp_t op) {
+  return {"ncclAllReduce of " + std::to_string(count) + " elements of type " + std::to_string(type) +
+              ", operation " + std::to_string(op) + ", root 0",
+          [=](ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+            return ncclAllReduce(memory, memory, count, type, op, comm, stream);
+          }};
+}
+Collective broadcast_from(int root) {
+  return {"ncclBroadcast of 8 elements of type 7, operation 0, root " + std::to_string(root),
+          [=](ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+            return ncclBroadcast(memory, memory, 8, ncclFloat32, root, comm, stream);
+          }};
+}
+
+void call_each(const Collective& of_rank_0, const Collective& of_rank_1) {
+  call(Captures::none, [&](int rank, ncclComm_t comm, std::byte* memory, cudaStream_t stream) {
+    EXPECT_EQ((rank == 0 ? of_rank_0 : of_rank_1).make(comm, memory, stream), ncclSuccess);
+  });
+}
+
+/// The line has both calls, whichever rank tells it.
+TEST(FakeNcclDeathTest, RanksMakeTheSameCall) {
+  const Collective mine = sum_of(8, ncclFloat32, ncclSum);
+  const std::vector<std::pair<Collective, Collective>> pairs{{mine, sum_of(16, ncclFloat32, ncclSum)},
+                                                             {mine, sum_of(8, ncclInt32, ncclSum)},
+                                                             {mine, sum_of(8, ncclFloat32, ncclMax)},
+                                                             {mine, broadcast_from(0)},
+                                                             {broadcast_from(0), broadcast_from(1)}};
+  for (const auto& [first, second] : pairs) {
+    call_each(first, first);
+    call_each(second, second);
+    EXPECT_DEATH(call_each(first, second), "fakecuda: collective 1 differs: (rank 0 has " + first.text +
+                                               ", rank 1 has " + second.text + "|rank 1 has " + second.text +
+                                               ", rank 0 has " + first.text + ")\n");
+  }
 }
 
 TEST(FakeNcclDeathTest, MessagesHaveOneTypeAtBothEnds) {

@@ -19,7 +19,12 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t alignment = 256;  // that of cudaMalloc
 constexpr std::size_t region_bytes = std::size_t{256} << 30;
-constexpr std::size_t device_bytes = std::size_t{16} << 30;
+
+/// The memory of a device: FAKECUDA_MEMORY, in MiB.
+std::size_t device_bytes() {
+  static const char* const text = std::getenv("FAKECUDA_MEMORY");
+  return (text != nullptr ? std::strtoull(text, nullptr, 10) : 16384) << 20;
+}
 
 struct Block {
   std::size_t bytes = 0;
@@ -138,7 +143,7 @@ cudaError_t cudaMalloc(void** result, std::size_t bytes) {
   const std::size_t whole = (bytes + fakecuda::alignment - 1) / fakecuda::alignment * fakecuda::alignment;
   fakecuda::Block block{bytes, m.next, (whole + fakecuda::page - 1) / fakecuda::page * fakecuda::page};
   const std::uintptr_t end = m.next + block.mapped;
-  if (m.held + block.mapped > fakecuda::device_bytes ||
+  if (m.held + block.mapped > fakecuda::device_bytes() ||
       end + fakecuda::page > m.region.begin + m.region.bytes)
     return cudaErrorMemoryAllocation;
   const std::uintptr_t address = end - whole;
@@ -206,7 +211,7 @@ cudaError_t cudaFreeHost(void* p) {
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   auto& m = memory();
   const std::scoped_lock lock(m.mutex);
-  *total = fakecuda::device_bytes;
+  *total = fakecuda::device_bytes();
   *free = *total - m.held;
   return cudaSuccess;
 }
