@@ -4,7 +4,7 @@
   perf/compare_products.py [--rounds 5] [--threads 1] [--seconds 0.3] [--models 33m odd] [--bench PROGRAM] [--onednn PREFIX]
 
 Weft's side is bench_kernels (default: build/cpu/perf/bench_kernels). The libraries, each in a program of its own (perf/peers/products.cpp):
-the system's oneDNN; the oneDNN below PREFIX (default: 3.2, which jobs/prefix.sh fetches from PyPI; "none" for none); and libxsmm where the
+the oneDNN that the compiler finds by itself; that below PREFIX (default: 3.2, which jobs/prefix.sh fetches from PyPI; "none" for none); and libxsmm where the
 system has it (Debian: libxsmm-dev), with operands that were packed before the clock runs. The number behind a library's rate is Weft's time
 divided by the library's, the median of the rounds and their spread: above 1 the library is faster, which is marked. Other work on the
 machine spoils the result.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds Weft with other compilers and libraries than Debian's defaults, each in build/NAME, and runs the tests that tell of the difference:
+# Builds Weft with other compilers and libraries than Debian's defaults, each below build/NAME, and runs the tests that tell of the difference:
 #
 #   tests/builds.sh NAME...
 #
@@ -9,6 +9,7 @@
 #   hdf5-parallel  HDF5 that is built with MPI
 #   portable       the preset `portable`: a program for each level of x86-64, installed, moved, and run on older processors by qemu
 #   aarch64        another architecture: a cross compiler, the libraries of Debian's arm64, and qemu
+#   trixie         Debian 13 in a folder of its own: GCC 14, HDF5 1.14, Open MPI 5, oneDNN 3.7
 #   hip            the kernels that all devices share, compiled for AMD's MI200 by Clang 16 with Debian's HIP; not run
 #   container      the image of jobs/Dockerfile by buildah, on a Debian that is made from its packages; not in turn
 #   turn           the one of them whose turn it is: by the number of commits, so not each in a row
@@ -20,7 +21,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-names=(clang mpich pypi hdf5-parallel portable aarch64 hip)
+names=(clang mpich pypi hdf5-parallel portable aarch64 trixie hip)
 
 # need PACKAGE...: Debian packages that the setup script does not install.
 need() {
@@ -92,6 +93,21 @@ debian_for() {
   # Links that begin at the root would lead out of the folder.
   find "$2.new" -lname '/*' | while read -r link; do ln -sfn "$(realpath -m --relative-to="${link%/*}" "$2.new$(readlink "$link")")" "$link"; done
   mv "$2.new" "$2"
+}
+
+# in_root FOLDER COMMAND...: runs a command in the copy of Weft that the Debian below FOLDER has. What is mounted for it ends with it.
+in_root() {
+  local cache=${WEFT_CACHE:-$HOME/.cache/weft}
+  mkdir -p "$1/cache" "$cache"
+  # shellcheck disable=SC2016
+  WEFT_CACHE=$cache unshare --mount bash -euc 'root=$1
+    shift
+    mount -t proc proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    mount --rbind /sys "$root/sys"
+    mount --bind "$WEFT_CACHE" "$root/cache"
+    exec env -u CXX -u CC -u CXXFLAGS -u CMAKE_PREFIX_PATH -u Kokkos_ROOT -u WEFT_KOKKOS_ARCHIVE -u cudnn_frontend_ROOT -u TMPDIR -u CCACHE_DIR \
+      -u LD_LIBRARY_PATH LANG=C.UTF-8 HOME=/root WEFT_CACHE=/cache chroot "$root" env --chdir=/weft "$@"' in_root "$@" </dev/null
 }
 
 # debian_image NAME: an image of Debian 12 from its packages, with the certificates of this machine.
@@ -167,6 +183,32 @@ build() {
       GTEST_FILTER='-Attention.E*:Attention.Documents*:Attention.Long*:Attention.P*:Attention.G*:Attention.W*:Matmul.BitsDoNotDependOnTheAlignment:Matmul.Split*:Matmul.Long*:Threads.*' run aarch64 '^unit\.kernels$'
       run aarch64 '^mpi\.comm\.np2$'
       GTEST_FILTER='Precisions/Bits.*/1:Precisions/Bits.*/3' run aarch64 '^mpi\.training\.np2$'
+      ;;
+    trixie)
+      need mmdebstrap
+      { [ "$(id -u)" = 0 ] && unshare --mount true; } 2>/dev/null || { echo "builds: trixie takes root that may mount"; exit 77; }
+      root=build/trixie/root
+      mkdir -p build/trixie
+      [ -d $root ] || {
+        rm -rf $root.new
+        mmdebstrap --variant=minbase --include=ca-certificates trixie $root.new >build/trixie/root.log 2>&1 </dev/null ||
+          { tail -n 5 build/trixie/root.log; echo "builds: Debian 13 cannot be fetched"; exit 77; }
+        cp /etc/ssl/certs/ca-certificates.crt $root.new/etc/ssl/certs/  # pip's, where this machine has others than Debian
+        mv $root.new $root
+      }
+      cp /etc/resolv.conf $root/etc/
+      mkdir -p $root/weft
+      find $root/weft -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+      tar -c --exclude=./build --exclude=./.git --exclude=./runs --exclude=./studies --exclude=./perf/gpu_results . | tar -x -C $root/weft
+      # As a user would on such a machine; set-up installs what is missing.
+      presets=()
+      for target in weft test_comm test_kernels test_ckpt test_hf test_training; do presets+=(--preset "cpu:$target"); done
+      quietly build/trixie/build.log in_root $root jobs/setup.sh "${presets[@]}"
+      free_of_warnings build/trixie/build.log
+      in_root $root build/cpu/weft --version | tee build/trixie/version
+      grep -q 'GNU 14.*HDF5 1\.14' build/trixie/version || { echo "builds: this is not Debian 13"; exit 1; }
+      in_root $root ctest --test-dir build/cpu --output-on-failure --no-tests=error --parallel "$cores" --tests-regex '^(mpi\.comm\.np[123]|unit\.(kernels|ckpt|hf))$'
+      in_root $root env GTEST_FILTER="$trainings" ctest --test-dir build/cpu --output-on-failure --no-tests=error --parallel "$cores" --tests-regex '^mpi\.training\.np[24]$'
       ;;
     hip)
       need libamdhip64-dev rocm-device-libs clang-16 clang-tools-16 lld-16

@@ -33,7 +33,7 @@ PARTS = {"mpi.training.np2": 8, "mpi.training.np4": 12}
 FOLDERS = {
     "src/passes": ["unit.graph", "unit.pipe", "unit.search", "unit.exec", "unit.model", *TRAINING],
     "src/plan": ["unit.graph", "unit.search", "unit.exec", "unit.run_parts", *TRAINING, *COMMANDS],
-    "comm": ["unit.pace", "unit.recorder", "mpi.comm_fake", "mpi.comm.np2", "mpi.comm.np3", "mpi.comm.np4", "mpi.training.np2", "mpi.watchdog.np3", *HANGS],
+    "comm": ["unit.pace", "unit.recorder", "unit.shared_segment", "mpi.comm_fake", "mpi.comm.np2", "mpi.comm.np3", "mpi.comm.np4", "mpi.training.np2", "mpi.watchdog.np3", *HANGS],
     "src/ckpt": ["unit.ckpt", "unit.hf", "mpi.training.np2", *STARTS, *SURVIVAL, "restart.trial_damage", "restart.trial_power", "restart.trial_faults_of_saves"],
     "src/exec": ["unit.exec", "unit.trace", "unit.model", *TRAINING, *COMMANDS],
     "src/train": ["unit.run_parts", "unit.model", *TRAINING, *COMMANDS, *STARTS, *SURVIVAL, *HANGS],
@@ -43,7 +43,7 @@ FOLDERS = {
     "src/io": ["unit.base", "unit.ckpt", "unit.hf", "unit.data", "unit.job", *COMMANDS, *STARTS, *SURVIVAL, "restart.trial_power", "restart.trial_faults_of_saves"],
     "src/job": ["unit.job", *COMMANDS, *STARTS, *SURVIVAL, *HANGS],
 }
-PROGRAMS = ["weft", "weft_faults", "test_graph", "test_pipe", "test_search", "test_exec", "test_trace", "test_model", "test_run_parts", "test_comm", "test_comm_fake", "test_pace", "test_recorder",
+PROGRAMS = ["weft", "weft_faults", "test_graph", "test_pipe", "test_search", "test_exec", "test_trace", "test_model", "test_run_parts", "test_comm", "test_comm_fake", "test_pace", "test_recorder", "test_shared_segment",
             "test_ckpt", "test_hf", "test_hugging_face", "test_base", "test_data", "test_job", "test_training", "test_watchdog", "test_commands", "test_starts", "test_survival", "test_hangs"]
 OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}
 OPERATOR = re.compile(r" (<=|>=|==|!=|&&|\|\||[-<>+*/%]) ")

@@ -5,9 +5,9 @@
 //
 // perf/compare_products.py compiles it once for each library:
 // - with WITH_ONEDNN, for oneDNN's matmul, on operands as a training step has them: packed in each call.
-// - else for libxsmm's batch-reduce kernels, on operands that are packed before the clock runs. That is a
-// bound
-//   for the library: a step would pack them in each call. Of several sizes of blocks the fastest is taken.
+// - else for libxsmm's batch-reduce kernels, on operands that are packed before the clock runs: a bound for
+//   the library, because a step would pack them in each call. Of several sizes of blocks the fastest is
+//   taken.
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -49,7 +49,7 @@ float to_f32(float x) {
   return x;
 }
 
-/// Room for elements of T in pages of 2 MiB.
+/// Room for elements of T, aligned to 2 MiB so that the kernel may use large pages.
 template <class T>
 std::shared_ptr<T[]> room(Size n) {
   const std::size_t page = 1 << 21, bytes = (static_cast<std::size_t>(n) * sizeof(T) / page + 1) * page;
@@ -262,10 +262,14 @@ const std::vector<Model> models{{"33m", 2048, 512, 1536, 8, 4, 64},
 }  // namespace
 
 int main(int argc, char** argv) {
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 1;
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: products SECONDS MODEL...\n");
+    return 2;
+  }
+  const double seconds = std::atof(argv[1]);
   std::string line;
   for (const Model& m : models) {
-    if (std::find(argv + std::min(argc, 2), argv + argc, m.name) == argv + argc) continue;
+    if (std::find(argv + 2, argv + argc, m.name) == argv + argc) continue;
     const auto put = [&](const std::string& what, Size in, Size out) {
       const std::pair<const char*, Shape> forms[] = {{"", {m.rows, out, in, false, true}},
                                                      {"_dgrad", {m.rows, in, out, false, false}},

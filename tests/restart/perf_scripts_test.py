@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests what the scripts of perf/ do before and after they measure. WEFT: the program (default: build/cpu/weft)."""
-import argparse, collections, contextlib, fnmatch, glob, io, itertools, json, math, os, re, shutil, signal, subprocess, sys, tarfile, tempfile, unittest
+import argparse, collections, contextlib, fnmatch, glob, io, itertools, json, math, os, re, select, shutil, signal, subprocess, sys, tarfile, tempfile, unittest
 from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -251,6 +251,57 @@ class CompareTest(unittest.TestCase):
         self.assertIn("compare.py: perf/peers/setup.sh ended with 1; its reason stands above", done.stderr)
 
 
+class BreakdownTest(unittest.TestCase):
+    """On a trace that is written here: a step of 12.5 ms."""
+
+    def breakdown(self, *arguments):
+        kernels = (("matmul", "layers.0.ffn", "forward", 1000, {"flops": 4_000_000_000, "bytes": 1_000_000}),
+                   ("matmul", "layers.11.ffn", "forward", 3000, {"flops": 4_000_000_000, "bytes": 1_000_000}),
+                   ("matmul", "layers.11.ffn", "backward", 2500, {"flops": 4_000_000_000, "bytes": 1_000_000}),
+                   ("matmul_wgrad", "layers.11.ffn", "backward", 2000, {"flops": 6_000_000_000, "bytes": 4_000_000}),
+                   ("matmul_wgrad", "layers.11.ffn", "backward", 1500, {"flops": 3_000_000_000, "bytes": 3_000_000}),
+                   ("adamw", "layers.0.ffn", "update", 1200, {"bytes": 3_000_000}),
+                   ("join", "loss", "update", 100, {"bytes": 0}))
+        event = lambda name, path, phase, begin, length, more, row=0, rank=0: {
+            "ph": "X", "name": name, "cat": phase, "pid": rank, "tid": row, "ts": begin, "dur": length, "args": {"path": path, "phase": phase, **more}}
+        begins = itertools.accumulate((1200 + 1000, *(k[3] for k in kernels[1:])), initial=7)  # the lane waits once, for 1.2 ms
+        events = [event(*k[:3], begin, *k[3:]) for k, begin in zip(kernels, begins)]
+        events += [event("all_gather", "head", "forward", 0, 50_000, {"bytes": 9}, row=1), event("matmul", "head", "forward", 0, 50_000, {}, rank=1),
+                   {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}}]
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as file:
+            json.dump({"traceEvents": events}, file)
+            file.flush()
+            done = script("breakdown.py", "--trace", file.name, "--limits", "10", "1000", "4000", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def test_the_largest_spans_have_their_rates(self):
+        head, names, *spans = self.breakdown("--spans", "6")
+        self.assertEqual(head, "triad 10.0 GB/s, matmul 4000 GFLOP/s; a rank's step 12.5 ms")
+        self.assertEqual(names, f"{'span':<28}{'module':<16}{'phase':<10} calls       ms  % step  GFLOP a call  TFLOP/s    GB/s")
+        self.assertEqual([line.split() for line in spans[:6]], [line.split() for line in (
+            "matmul       layers.*.ffn forward  2 4.00 32.0 4.000 2.000 0.5",
+            "matmul       layers.*.ffn backward 1 2.50 20.0 4.000 1.600 0.4",
+            "matmul_wgrad layers.*.ffn backward 1 2.00 16.0 6.000 3.000 2.0",
+            "matmul_wgrad layers.*.ffn backward 1 1.50 12.0 3.000 2.000 2.0",
+            "adamw        layers.*.ffn update   1 1.20 9.6              2.5",
+            "join         loss         update   1 0.10 0.8")])
+        self.assertEqual({len(line) for line in spans[:5]}, {len(names)})
+        self.assertEqual(spans[6], "")
+        self.assertEqual(self.breakdown("--spans", "2"), [head, names, *spans[:2], *spans[6:]])
+        self.assertEqual(self.breakdown(), [head, *spans[7:]])
+
+    def test_operations_are_added_up(self):
+        _, _, *lines = self.breakdown()
+        self.assertEqual([line.split() for line in lines], [line.split() for line in (
+            "matmul       3 6.50 52.0 0.5 1846 3.00 46",
+            "matmul_wgrad 2 3.50 28.0 2.0 2571 2.25 64",
+            "adamw        1 1.20  9.6 2.5      0.30 25",
+            "join         1 0.10  0.8 0.0      0.00  0",
+            "waiting        1.20  9.6",
+            "all kernels   11.30 90.4          5.55 49")])
+
+
 class CompareKernelsTest(unittest.TestCase):
     """Both programs are fakes."""
 
@@ -259,29 +310,33 @@ class CompareKernelsTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def command(self, *bench):
-        for name, lines in (("bench", ("import json, sys, time", *bench)), ("python", ("print('{\"add/odd/f32\": 3.0}')",))):
+    # What bench says to compare_kernels.py, in the file that it is asked for.
+    MEASURED = ("(out,) = [x.split('=', 1)[1] for x in sys.argv if x.startswith('--benchmark_out=')]",
+                "json.dump({'benchmarks': [{'name': 'add/odd/f32/real_time', 'real_time': 1.5}]}, open(out, 'w'))")
+
+    def command(self, *bench, torch=("print('{\"add/odd/f32\": 3.0}')",)):
+        for name, lines in (("bench", bench), ("python", torch)):
             with open(f"{self.folder}/{name}", "w", encoding="ascii") as file:
-                file.write("\n".join((f"#!{sys.executable}", *lines)))
+                file.write("\n".join((f"#!{sys.executable}", "import json, sys, time", *lines)))
             os.chmod(f"{self.folder}/{name}", 0o755)
         return [sys.executable, os.path.join(ROOT, "perf/compare_kernels.py"), "--rounds", "1", "--models", "odd",
                 "--bench", f"{self.folder}/bench", "--python", f"{self.folder}/python"]
 
     def test_a_line_comes_before_the_program_ends(self):
-        command = self.command("print('add/odd/f32 1.5 ms', flush=True)", "time.sleep(600)")
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-            try:
-                self.assertEqual(process.stderr.readline(), "add/odd/f32 1.5 ms\n")
-            finally:
-                os.killpg(process.pid, signal.SIGKILL)
+        for command in (self.command("print('add/odd/f32 1.5 ms', flush=True)", "time.sleep(600)"),
+                        self.command(*self.MEASURED, torch=("print('add/odd/f32 1.5 ms', file=sys.stderr, flush=True)", "time.sleep(600)"))):
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+                try:
+                    self.assertTrue(select.select([process.stderr], [], [], 60)[0], "no line came in a minute")
+                    self.assertEqual(process.stderr.readline(), "add/odd/f32 1.5 ms\n")
+                finally:
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def test_the_table_has_the_numbers_of_the_file(self):
-        done = subprocess.run(self.command(
-            "print('add/odd/f32 2 ms')", "(out,) = [x.split('=', 1)[1] for x in sys.argv if x.startswith('--benchmark_out=')]",
-            "json.dump({'benchmarks': [{'name': 'add/odd/f32/real_time', 'real_time': 1.5}]}, open(out, 'w'))"),
-            capture_output=True, text=True, check=False)
+        done = subprocess.run(self.command("print('add/odd/f32 2 ms')", *self.MEASURED), capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"add/odd/f32 +1\.500 +3\.000 +2\.00 ")
+        self.assertEqual(done.stderr, "add/odd/f32 2 ms\n")  # PyTorch's line of JSON is no kernel's
 
     def test_what_the_program_said_is_told_where_it_fails(self):
         done = subprocess.run(self.command("print('some line')", "sys.exit('no device')"), capture_output=True, text=True, check=False)
@@ -289,10 +344,33 @@ class CompareKernelsTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"(?s)bench .* ended with 1:\nsome line\nno device\n")
 
 
+class TorchKernelsTest(unittest.TestCase):
+    """PyTorch is a mock, whose kernels take no time."""
+
+    PROGRAM = """
+import runpy, sys, unittest.mock
+sys.modules |= {name: unittest.mock.MagicMock() for name in ("torch", "torch.nn", "torch.nn.functional")}
+sys.argv = ["torch_kernels.py", "--seconds", "0", "--models", "odd", "33m"]
+runpy.run_path("perf/peers/torch_kernels.py")
+"""
+
+    def test_each_kernel_is_told_as_it_comes(self):
+        done = subprocess.run([sys.executable, "-c", self.PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (line,) = done.stdout.splitlines()
+        found = json.loads(line)
+        self.assertIn("matmul_gate_up_wgrad/33m/bf16", found)
+        self.assertEqual(done.stderr.splitlines(), [f"PyTorch: {name:42}{milliseconds:10.3f} ms" for name, milliseconds in found.items()])
+
+
 class CompareProductsTest(unittest.TestCase):
     """Weft's side is a fake, the system's oneDNN multiplies, and its program compares with sums of its own."""
 
     def test_every_product_has_a_line(self):
+        probe = subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-x", "c++", "-", "-ldnnl", "-o", "/dev/null"], capture_output=True, text=True,
+                               input="#include <oneapi/dnnl/dnnl.hpp>\nint main() {}\n", check=False)
+        if probe.returncode != 0 and os.environ.get("WEFT_TEST_TOOLS") != "all":
+            self.skipTest("the compiler finds no oneDNN by itself")
         with tempfile.TemporaryDirectory() as folder:
             names = [f"matmul_{what}{form}/odd/{kind}" for what in ("qkv", "proj", "gate_up", "down") for form in ("", "_dgrad", "_wgrad") for kind in ("f32", "bf16")]
             with open(f"{folder}/bench", "w", encoding="ascii") as file:
@@ -371,7 +449,8 @@ class GpuTest(unittest.TestCase):
 
 
 # What stands for the programs on a GPU. `weft` trains as its deck's keys say; runs that OTHERS names have other losses, and those that FAILS names end
-# with the last line of SAYS. `timeout` notes every command with its seconds, and ends those that match HANGS as if their time had ended.
+# with the last line of SAYS. `timeout` notes every command with its seconds, and ends those that match HANGS as if their time had ended. Tests of the
+# programs that FAILING names fail; with blocking launches they are noted, and those fail that FAILING_ALONE names.
 FAKE_WEFT = """
 import json, os, sys
 command, run = sys.argv[1], {}
@@ -392,6 +471,9 @@ if sets["checkpoint.final"] == "true":
     open(folder + "/saved", "w").close()
 if sets.get("schedule.cuda_graph") != "off":
     print("4 replays of a CUDA graph")
+if "log.trace_step" in sets:
+    with open(folder + "/trace.json", "w") as file:
+        json.dump({"traceEvents": [{"ph": "X", "name": "matmul", "pid": 0, "tid": 0, "ts": 0, "dur": 1000, "args": {"path": "layers.3.ffn", "flops": 10**9}}]}, file)
 loss = {"other": 8.0, "nan": None}.get(dict(x.split(":") for x in os.environ.get("OTHERS", "").split()).get(name), 9.0)
 with open(folder + "/metrics.jsonl", "a") as file:
     for step in range(begin, int(sets["run.steps"])):
@@ -406,10 +488,18 @@ if [[ -n ${HANGS:-} && $* =~ $HANGS ]]; then "${@:3}"; exit 124; fi
 exec "${@:3}"
 """
 FAKE_TESTS = """
+name=${0##*/}
+if [ -n "${CUDA_LAUNCH_BLOCKING:-}" ]; then
+  echo "$name $*" >>"$LOG.blocking"
+  echo "the reason"
+  [[ " ${FAILING_ALONE:-} " != *" $name "* ]]
+  exit
+fi
 echo "[==========] Running 3 tests from 1 test suite."
 echo "[ RUN      ] Some.First"; echo "[       OK ] Some.First (5 ms)"
 echo "[ RUN      ] Some.Second"; echo "${SECOND:-[  SKIPPED ] Some.Second (5 ms)}"
 echo "[ RUN      ] Some.Third"
+[[ " ${FAILING:-} " != *" $name "* ]]
 """
 
 
@@ -422,7 +512,7 @@ class GpuPartsTest(unittest.TestCase):
         self.tree = folder.name
         for name in ("bin", "perf", "inputs", "build/gpu/tests", "build/gpu/perf"):
             os.makedirs(f"{self.tree}/{name}")
-        for name in ("gpu.sh", "distances.py"):
+        for name in ("gpu.sh", "distances.py", "breakdown.py"):
             shutil.copy(os.path.join(ROOT, "perf", name), f"{self.tree}/perf")
         self.program("build/gpu/weft", FAKE_WEFT, f"{sys.executable} -SE")
         self.program("bin/timeout", FAKE_TIMEOUT)
@@ -448,6 +538,18 @@ class GpuPartsTest(unittest.TestCase):
             commands = [(int(seconds), *command) for seconds, *command in (line.rstrip("\t\n").split("\t") for line in file)]
         os.remove(f"{self.tree}/log")
         return done.returncode, done.stdout, summary, commands
+
+    def alone(self, commands):
+        """Of the tests that ran alone, all of which must have had blocking launches: ranks, program, test and seconds."""
+        found = []
+        for seconds, *command in commands:
+            if command[-1].startswith("--gtest_filter="):
+                ranks = int(command[2]) if command[0].endswith("mpirun") else None
+                found.append((ranks, os.path.basename(command[-2]), command[-1].removeprefix("--gtest_filter="), seconds))
+        with open(f"{self.tree}/log.blocking", encoding="utf-8") as file:
+            self.assertEqual(sorted(file.read().splitlines()), sorted(f"{program} --gtest_filter={test}" for _, program, test, _ in found))
+        os.remove(f"{self.tree}/log.blocking")
+        return found
 
     @staticmethod
     def trained(commands):
@@ -530,6 +632,66 @@ class GpuPartsTest(unittest.TestCase):
             self.assertEqual(status, 1, said)
             self.assertRegex(summary, f"^ranks +FAILED .* {verdict}; {tests}\n$")
             self.assertEqual(sum("tests" in command[-1] for _, *command in commands), 6)
+
+    # What a log says of ten failures. The test in which the fake ends, Some.Third, is an eleventh, behind them in the alphabet.
+    FAILURES = "\n".join(f"[  FAILED  ] Some.Failure{i} (5 ms)" for i in range(10))
+
+    def test_what_fails_on_ranks_runs_again_alone(self):
+        status, said, summary, commands = self.part("ranks", FAILING="test_nccl", SECOND=self.FAILURES)
+        self.assertEqual(status, 1, said)
+        self.assertRegex(summary, "^ranks +FAILED .* two ranks have the losses of one; something failed\n$")
+        found = self.alone(commands)
+        self.assertEqual([test[:3] for test in found], [(n, "test_nccl", f"Some.Failure{i}") for n in (2, 4, 1) for i in range(8)])
+        tests = [(int(command[2]), os.path.basename(command[3])) for _, *command in commands[3:]]
+        order = [key for key, _ in itertools.groupby(tests)]
+        self.assertEqual(order, [(n, name) for n in (2, 4, 1) for name in ("test_nccl", "test_training")])
+        for i, (ranks, _, test, seconds) in enumerate(found):
+            programs = 6 - 2 * (i // 8)  # that share the time, this one included
+            self.assertLessEqual(seconds, max(10, 160 / programs / (8 - i % 8)), (ranks, test))
+            self.assertGreaterEqual(seconds, 5, (ranks, test))
+            self.assertIn(f"passes alone: test_nccl on {ranks} ranks {test}\n", said)
+
+    def test_a_failure_alone_is_told(self):
+        status, said, _, commands = self.part("ranks", FAILING="test_training", FAILING_ALONE="test_training", HANGS="filter=Some.Third",
+                                              SECOND="[  FAILED  ] Some.Second/0, where GetParam() = 4 (5 ms)")
+        self.assertEqual(status, 1, said)
+        found = self.alone(commands)
+        self.assertEqual([test[:3] for test in found], [(n, "test_training", test) for n in (2, 4, 1) for test in ("Some.Second/0", "Some.Third")])
+        for ranks, program, test, seconds in found:
+            self.assertIn(f"DOES NOT END ALONE in {seconds} s: {program} on {ranks} ranks {test}\n" if test == "Some.Third" else
+                          f"FAILS ALONE: {program} on {ranks} ranks {test}\nthe reason\n", said)
+
+    def test_no_failure_runs_again_without_time(self):
+        text = self.script()
+        self.assertEqual(text.count("part ranks 160 "), 1)
+        with open(f"{self.tree}/perf/gpu.sh", "w", encoding="utf-8") as file:
+            file.write(text.replace("part ranks 160 ", "part ranks 4 "))
+        status, said, _, commands = self.part("ranks", FAILING="test_nccl", SECOND="[  FAILED  ] Some.Second (5 ms)")
+        self.assertEqual(status, 1, said)
+        self.assertFalse(os.path.exists(f"{self.tree}/log.blocking"))
+        for ranks in (2, 4, 1):
+            for test in ("Some.Second", "Some.Third"):
+                self.assertIn(f"no time is left to run it alone: test_nccl on {ranks} ranks {test}\n", said)
+
+    def test_what_fails_of_the_tests_runs_again_alone(self):
+        for name in ("exec", "golden_ops", "transformers", "curve", "model"):
+            self.program(f"build/gpu/tests/test_{name}", FAKE_TESTS)
+        status, said, summary, commands = self.part("tests", FAILING="test_exec", FAILING_ALONE="test_exec", SECOND=self.FAILURES)
+        self.assertEqual(status, 1, said)
+        # Each log names eleven tests, of which eight run again; 16 processes share the programs' tests.
+        self.assertRegex(summary, r"^tests +FAILED .* 128 failures\n$")
+        found = collections.Counter((ranks, program) for ranks, program, _, _ in self.alone(commands))
+        self.assertEqual(found, {(None, f"test_{name}"): 8 * shards for name, shards in (
+            ("kernels", 6), ("exec", 1), ("golden_ops", 3), ("transformers", 1), ("curve", 1), ("model", 4))})
+        self.assertEqual(said.count("passes alone: "), 120)
+        self.assertIn("passes alone: test_curve Some.Failure0\n", said)
+        self.assertEqual(said.count("FAILS ALONE: test_exec Some.Failure"), 8)
+
+    def test_the_profile_lists_the_largest_spans(self):
+        status, said, summary, _ = self.part("profile")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"\nspan +module .*\nmatmul +layers\.\*\.ffn +1 +1\.00 +100\.0 +1\.000 +1\.000\n")
+        self.assertRegex(summary, r"^profile +ok .* all kernels +1\.00 ")
 
     def test_float8_takes_turns_with_bf16(self):
         status, said, summary, commands = self.part("train")

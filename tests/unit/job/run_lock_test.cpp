@@ -21,6 +21,7 @@
 #include "base/check.hpp"
 #include "job/run_directory.hpp"
 #include "job/run_owner.hpp"
+#include "support/file_mode.hpp"
 #include "support/temporary_directory.hpp"
 #include "unit/job/lock_directory.hpp"
 
@@ -85,6 +86,15 @@ TEST_F(RunLockTest, NamesItsOwnerAndGoesWithIt) {
   }
   expect_tidy(false);
   const RunLock again(dir_.path(), not_lost);
+}
+
+/// Who takes a dead run over has to open its lock for writing. The umask says which users may.
+TEST_F(RunLockTest, HasTheModeThatTheUmaskLeaves) {
+  for (const mode_t mask : test::umasks) {
+    const test::Umask umask(mask);
+    const RunLock held(dir_.path(), not_lost);
+    EXPECT_EQ(test::mode_of(lock()), 0666 & ~mask) << "umask " << mask;
+  }
 }
 
 /// Its parent may not have asked yet how it ended, and in some containers nobody ever does.

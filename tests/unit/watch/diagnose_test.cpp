@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/check.hpp"
 #include "support/temporary_directory.hpp"
@@ -229,6 +231,20 @@ TEST(Diagnose, NobodyWaits) {
       "no rank: none waits for another");
 }
 
+/// What a call lacks leaves no comma and no hole.
+TEST(Diagnose, CallsInShort) {
+  const RankRecords r =
+      Rank(0).done(1, "", 0, "barrier").done(1, "", 64).done(1, "x", 0).message(2, "send", 80, false);
+  EXPECT_EQ(describe(r, r.calls[0]), "reduce.data #1 (barrier)");
+  EXPECT_EQ(describe(r, r.calls[1]), "reduce.data #2 (all_gather, 64 B)");
+  EXPECT_EQ(describe(r, r.calls[2]), "reduce.data #3 (all_gather, x)");
+  Call message = r.calls[3];
+  EXPECT_EQ(describe(r, message), "pipe.0-1 (send to rank 1, forward x, 64 B)");
+  message.label.clear();
+  message.sequence = 2;
+  EXPECT_EQ(describe(r, message), "pipe.0-1, after #2 (send to rank 1, 64 B)");
+}
+
 TEST(Diagnose, RanksInShort) {
   EXPECT_EQ(list_of({3}), "rank 3");
   EXPECT_EQ(list_of({0, 1, 2, 3, 5, 6, 9}), "ranks 0-3, 5, 6, 9");
@@ -250,6 +266,33 @@ TEST(Records, SurviveTheFile) {
   ASSERT_EQ(read.size(), 2U);
   EXPECT_TRUE(read[0] == zero);
   EXPECT_TRUE(read[1] == one);
+}
+
+/// The recorder keeps as much of a label as it has room for. All of that comes back, and nothing of what the
+/// call before in the same place of its ring had.
+TEST(Records, LabelsSurviveTheFileUpToTheirGreatestLength) {
+  const TemporaryDirectory directory;
+  constexpr std::size_t greatest = sizeof(comm::RecordedCall::label) - 1;  // its text ends with a zero
+  std::string text;
+  while (text.size() < 2 * greatest) text += static_cast<char>('a' + text.size() % 26);
+  const std::vector<std::size_t> lengths{0, 1, greatest - 1, greatest, greatest + 1, text.size()};
+  comm::Recorder recorder;
+  const std::size_t channel = recorder.open("gather.data", {0, 1}, true);
+  for (std::size_t i = 0; i < comm::Recorder::capacity; ++i)
+    recorder.enqueued(channel, {.kind = "broadcast", .label = std::string(greatest, '#')});
+  for (std::size_t i = 0; i < comm::Recorder::capacity; ++i)
+    recorder.enqueued(channel, {.kind = "all_gather",
+                                .bytes = 64,
+                                .label = std::string_view(text).substr(0, lengths[i % lengths.size()])});
+  write_records(directory.path(), records_of(recorder, 0, 2, "n0"));
+  const std::vector<RankRecords> read = read_records(directory.path());
+  ASSERT_EQ(read.size(), 1U);
+  const std::vector<Call>& calls = read[0].calls;
+  ASSERT_EQ(calls.size(), comm::Recorder::capacity);
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    EXPECT_EQ(calls[i].label, text.substr(0, std::min(greatest, lengths[i % lengths.size()])));
+  EXPECT_EQ(describe(read[0], calls[3]),
+            "gather.data #260 (all_gather, " + text.substr(0, greatest) + ", 64 B)");
 }
 
 TEST(Records, ADamagedFileIsNamed) {
