@@ -12,7 +12,7 @@
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --mutations    only set-up, and tests/mutate.py: 200 small changes of the sources, which the tests are to notice; hours
-#   --fakecuda     only set-up, and all training tests on the fakes of CUDA's libraries; hours
+#   --fakecuda     only set-up, and all training tests on the fakes of CUDA's libraries; two hours
 #   --label LABEL  of the cpu tests only those with that label (unit, extend, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_TEST_SECONDS: a stage that would begin later than that is left out, and the table says so.
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
