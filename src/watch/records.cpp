@@ -145,9 +145,13 @@ std::string records_path(const std::string& dir, int rank) {
 }
 
 void write_records(const std::string& dir, const RankRecords& records) {
-  std::string text = json(records).dump() + "\n";
-  for (const comm::RecordedChannel& c : records.channels) text += json(c).dump() + "\n";
-  for (const Call& c : records.calls) text += json(c).dump() + "\n";
+  // What a path has that is not UTF-8 is replaced: the record would be lost for it.
+  const auto line = [](const json& record) {
+    return record.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  };
+  std::string text = line(records);
+  for (const comm::RecordedChannel& c : records.channels) text += line(c);
+  for (const Call& c : records.calls) text += line(c);
   write_text(records_path(dir, records.rank), text);
 }
 

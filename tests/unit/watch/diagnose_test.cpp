@@ -270,6 +270,14 @@ TEST(Records, SurviveTheFile) {
 
 /// The recorder keeps as much of a label as it has room for. All of that comes back, and nothing of what the
 /// call before in the same place of its ring had.
+TEST(Records, AreNotLostForAPathThatIsNotUtf8) {
+  const TemporaryDirectory directory;
+  RankRecords records = Rank(0);
+  records.storage = "fsync of /tmp/caf\xe9";
+  write_records(directory.path(), records);
+  EXPECT_EQ(read_records(directory.path()).at(0).storage, "fsync of /tmp/caf\xef\xbf\xbd");
+}
+
 TEST(Records, LabelsSurviveTheFileUpToTheirGreatestLength) {
   const TemporaryDirectory directory;
   constexpr std::size_t greatest = sizeof(comm::RecordedCall::label) - 1;  // its text ends with a zero
