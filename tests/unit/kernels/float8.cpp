@@ -155,6 +155,41 @@ TEST(Float8, ATensorHasOneScale) {
           }
 }
 
+/// A part of a row has a scale of its own, a power of two, and so becomes what the whole row would make of
+/// it: every number but those that are below the format's normal ones by the larger scale.
+TEST(Float8, APartOfARowIsRoundedLikeTheRow) {
+  constexpr std::int64_t rows = 4, dim = 64, part = 24;
+  for (const DType format : {DType::e4m3, DType::e5m2})
+    for (const DType t : float_types) {
+      Array x = random(rows * dim, t, 6);
+      for (std::int64_t r = 0; r < rows; ++r)  // the rest of a row has a larger number than the part
+        x[static_cast<std::size_t>((r + 1) * dim - 1)] = std::ldexp(3.0, static_cast<int>(2 * r) + 4);
+      Array of_part;
+      for (std::int64_t r = 0; r < rows; ++r)
+        of_part.insert(of_part.end(), x.begin() + r * dim, x.begin() + r * dim + part);
+      const auto rounded = [&](const Array& values, std::int64_t width) {
+        const Device in(values, t), out(rows * width, DType::u8), scales(rows, DType::f32),
+            back(rows * width, DType::bf16);
+        quantize_rows(space(), rows, width, t, in.data(), format, out.data(), scales.as<float>());
+        dequantize_rows(space(), rows, width, format, out.data(), scales.as<float>(), 1, back.data());
+        return std::pair(back.read(), scales.read());
+      };
+      const auto [whole, scales] = rounded(x, dim);
+      const auto [alone, own_scales] = rounded(of_part, part);
+      const double least = format == DType::e4m3 ? 0x1p-6 : 0x1p-14;  // of the normal ones
+      int equal = 0;
+      for (std::size_t r = 0; r < rows; ++r) {
+        EXPECT_LT(own_scales[r], scales[r]);
+        for (std::size_t i = 0; i < part; ++i) {
+          if (std::abs(x[r * dim + i]) < least * scales[r]) continue;
+          EXPECT_EQ(alone[r * part + i], whole[r * dim + i]) << x[r * dim + i];
+          ++equal;
+        }
+      }
+      EXPECT_GT(equal, rows * part / 2);
+    }
+}
+
 TEST(Float8, ABadNumberSpoilsItsRowAlone) {
   for (const float bad : {nan, infinity, -infinity}) {
     constexpr std::int64_t rows = 3, dim = 40;
