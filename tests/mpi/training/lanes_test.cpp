@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,36 @@
 
 namespace weft::train {
 namespace {
+
+/// A hang is told in these words: the phase, and the unit or, of a bucket, its first and its last; of what is
+/// no unit, the value's name.
+TEST(Lanes, CallsAreRecordedWithWhatTheyAreFor) {
+  comm::World& world = test::world();
+  if (world.size() == 1) GTEST_SKIP() << "needs several ranks";
+  const auto labels = [&](const std::vector<std::string>& sets) {
+    Trainer trainer(test::shared_deck(world, sets), world);
+    trainer.train_step();
+    std::set<std::string> found;
+    for (const comm::RecordedCall& call : world.recorder().read().calls)
+      if (call.label[0] != 0) found.emplace(call.label.data());
+    return found;
+  };
+  const auto has = [](const std::set<std::string>& found, const std::vector<std::string>& expected) {
+    for (const std::string& label : expected)
+      EXPECT_TRUE(found.contains(label)) << label << " is not in " << testing::PrintToString(found);
+  };
+  has(labels({test::unit_buckets}), {"forward layers.1.attn", "backward layers.0.ffn", "backward head"});
+  has(labels({"schedule.bucketing=manual"}), {"forward layers.1.attn..layers.1.ffn"});
+  // Each stage has one layer.
+  const int stage = world.rank(), last = world.size() - 1;
+  std::vector<std::string> messages;
+  if (stage > 0) messages.push_back(fmt::format("forward layers.{}.ffn.out", stage - 1));
+  if (stage < last) messages.push_back(fmt::format("forward layers.{}.ffn.out", stage));
+  if (stage < last) messages.push_back(fmt::format("backward layers.{}.ffn.out.grad", stage));
+  has(labels({fmt::format("parallel.mesh={{ pipe = {} }}", world.size()),
+              fmt::format("model.layers={}", world.size())}),
+      messages);
+}
 
 TEST(Lanes, SendWhatThePlanSaysAndAddUp) {
   for (const char* mode : {"ddp", "zero1", "zero2", "fsdp"}) {
