@@ -220,7 +220,17 @@ TEST(Report, CountsUnitsAndWhatATeamReads) {
     return plan::report(plan::lower(m.step(), test::test_scratch));
   };
   const std::string alone = report_of(1), shared = report_of(2);
-  EXPECT_TRUE(std::regex_search(alone, std::regex("\n  layers\\.\\*\\.attn +2 "))) << alone;
+  // Of width 64: q and the projection, k and v of half as many heads, and the norm; padded to two shards.
+  std::smatch row;
+  ASSERT_TRUE(std::regex_search(
+      alone, row,
+      std::regex("\nunits .*\n  embed +1 .*\n  layers\\.\\*\\.attn +2 +(\\d+) +(\\d+) +(\\d+)\n")))
+      << alone;
+  constexpr int elements = 64 * (64 + 64 + 32 + 32) + 64;
+  EXPECT_EQ(std::stoi(row[1]), elements);
+  EXPECT_EQ(std::stoi(row[2]) % 2, 0);
+  EXPECT_GE(std::stoi(row[2]), elements);
+  EXPECT_EQ(2 * std::stoi(row[3]), std::stoi(row[2]));
   EXPECT_EQ(alone.find("read by the team"), std::string::npos);
   std::smatch found;
   ASSERT_TRUE(std::regex_search(shared, found,
