@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ckpt/coverage.hpp"
+#include "ckpt/slices_file.hpp"
 #include "sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -70,6 +71,32 @@ TEST(Shard, ItsPartsStandBesideEachOther) {
   EXPECT_EQ(said("\"master\",0", "\"master\",2"), lies);
   EXPECT_EQ(said("shard-00000", "shard-00001"), "shard-00001.h5 does not describe file 0 of the manifest");
   EXPECT_EQ(said("4096,", "4097,"), "shard-00000.h5 does not describe file 0 of the manifest");
+}
+
+/// Each line is held against the manifest before it is passed on, and the first that lies is named.
+TEST(Shard, LinesOfABlockAreCheckedOneByOne) {
+  Manifest m = manifest();
+  m.dir = "step-00000001";
+  m.files.push_back({"shard-00001.h5", 4096});
+  const std::string first = good_line() + '\n';
+  std::string second = first;
+  second.replace(second.find("shard-00000"), 11, "shard-00001");
+  std::size_t taken = 0;
+  const auto read = [&](const std::string& block) {
+    taken = 0;
+    std::size_t index = 0;
+    detail::read_lines(block, m, index, [&](const Shard&) { ++taken; });
+    return index;
+  };
+  EXPECT_EQ(read(first + second), 2U);
+  EXPECT_EQ(taken, 2U);
+  std::string lie = second;
+  lie.replace(lie.find("8,300,2048"), 10, "8,300,3497");
+  for (const std::string& block : {first + lie, first + first}) {
+    const std::string message = error_of([&] { read(block); });
+    EXPECT_NE(message.find("step-00000001/slices.jsonl is damaged (line 2: "), std::string::npos) << message;
+    EXPECT_EQ(taken, 1U);
+  }
 }
 
 TEST(Intervals, AreJoinedWhereTheyTouch) {
