@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "base/check.hpp"
 #include "base/quoted.hpp"
@@ -101,6 +102,19 @@ void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::
   // them.
   if (!saved_valid.empty() && !valid.empty())
     check_key(saved_valid, valid, place_of(deck, "data.valid"), checkpoint);
+}
+
+void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const data::Tokenizer& tokenizer) {
+  for (const ckpt::DataFile& file : of_key(saved, "data.train")) {
+    std::optional<data::TokenFile> opened;
+    try {
+      opened = data::TokenFile::open(file.path);
+    } catch (const Error&) {
+      continue;
+    }
+    if (opened->fingerprint() == file.fingerprint && opened->tokenizer() != data::TokenizerKind::unknown)
+      data::check_tokenizer(*opened, tokenizer);
+  }
 }
 
 }  // namespace weft::train

@@ -9,6 +9,7 @@
 #include "ckpt/state.hpp"
 #include "comm/world.hpp"
 #include "data/token_file.hpp"
+#include "data/tokenizer.hpp"
 #include "deck/deck.hpp"
 #include "train/checkpointing.hpp"
 
@@ -39,5 +40,10 @@ void check_same_files(comm::World& world, const std::vector<ckpt::DataFile>& fil
 /// that names no files passes: it comes from an older version, or from a source of data without files.
 void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::vector<ckpt::DataFile>& files,
                            const Deck& deck, const std::string& checkpoint);
+
+/// Throws Error(bad_input) where a file that a checkpoint was trained on (`saved`) is still there and says
+/// that another tokenizer wrote it. Nothing can be said of files that have gone or changed, or were made
+/// elsewhere.
+void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const data::Tokenizer& tokenizer);
 
 }  // namespace weft::train

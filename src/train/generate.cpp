@@ -15,6 +15,7 @@
 #include "exec/scratch.hpp"
 #include "runtime/inputs.hpp"
 #include "train/checkpointed_model.hpp"
+#include "train/data_files.hpp"
 
 namespace weft::train {
 namespace {
@@ -163,6 +164,7 @@ void generate(const GenerateOptions& options, comm::World& world,
         "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made "
         "the training data",
         options.tokenizer, tokenizer->vocab(), deck.model.vocab);
+    if (world.rank() == 0) check_tokenizer_of_data(manifest.run.data, *tokenizer);
   });
   Generator generator(world, std::move(deck));
   try {

@@ -42,10 +42,10 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   EXPECT_STATUS(shown, 0);
   EXPECT_NE(shown.out.find("the ship sails over the grey sea"), std::string::npos) << shown.out;
 
-  const Ended trained = run(weft_on(
-      2, train("run",
-               {"data.train=" + path("sea.train.bin"), "data.valid=" + path("sea.valid.bin"), "run.steps=240",
-                "debug.hash_every=0", "checkpoint.every=120", "data.seq=64", "optimizer.lr=3e-3"})));
+  const Ended trained = run(
+      weft_on(2, train("run", {"data.train=" + path("sea.train.bin"), "data.valid=" + path("sea.valid.bin"),
+                               "run.steps=240", "debug.hash_every=0", "checkpoint.every=120", "data.seq=64",
+                               "optimizer.lr=3e-3", "model.vocab=280"})));
   EXPECT_STATUS(trained, 0);
   EXPECT_EQ(trained.lines("data.train: ").size(), 1U) << trained.err;
   EXPECT_EQ(trained.lines("weft: warning: rank 0: the run begins a second epoch in step ").size(), 1U)
@@ -91,6 +91,25 @@ TEST_F(Workflow, TokenizeTrainListVerifySample) {
   const Ended none = run(weft_on(2, {"sample", "--checkpoint", path("none"), "--tokenizer", "byte"}));
   EXPECT_STATUS(none, 2);
   EXPECT_EQ(none.lines("weft: error:").size(), 1U) << none.err;
+
+  // Ids of another tokenizer fit the model, and would make no sense. The data tell, as long as they are
+  // there.
+  EXPECT_STATUS(run(weft({"data", "tokenize", path("sea.txt"), "--train", path("pieces.bin"), "--tokenizer",
+                          "sentencepiece", "--vocab", "280", "--model", path("sea.model")})),
+                0);
+  const auto with_pieces = [&] {
+    std::vector<std::string> arguments = sampling({"--tokens", "1"});
+    *std::find(arguments.begin(), arguments.end(), "byte") = path("sea.model");
+    return run(weft_on(2, arguments));
+  };
+  const Ended refused = with_pieces();
+  EXPECT_STATUS(refused, 2);
+  EXPECT_EQ(refused.lines("weft: error:").size(), 1U) << refused.err;
+  EXPECT_NE(refused.err.find(path("sea.train.bin") + " was written by another tokenizer (byte, "),
+            std::string::npos)
+      << refused.err;
+  std::filesystem::remove(path("sea.train.bin"));
+  EXPECT_STATUS(with_pieces(), 0);
 }
 
 /// The loss of a checkpoint is the one that its run computed, by whatever ranks.
