@@ -43,7 +43,9 @@ TEST(Descriptions, AreGatheredAndReadInParts) {
   });
   EXPECT_EQ(gathers, 4) << "of needs, of lengths, of three ranks' lines, and of the last rank's";
   const std::string checkpoint = dir.path() + "/step-00000001";
-  EXPECT_GT(read_manifest(checkpoint).slices.bytes, 2 * static_cast<std::int64_t>(detail::block_bytes));
+  const Manifest manifest = read_manifest(checkpoint);
+  EXPECT_GT(manifest.slices.bytes, 2 * static_cast<std::int64_t>(detail::block_bytes));
+  EXPECT_EQ(manifest.state_bytes, 4 * units[0].elements);
   EXPECT_TRUE(verify(checkpoint).empty());
   with_ranks(3, [&](const Hooks& hooks) {
     RankState state = empty_state(units, hooks.rank, 3);

@@ -134,6 +134,10 @@ TEST(Manifest, Format1IsReadAsItWasWrittenAlone) {
   EXPECT_EQ(said(1, "]}]\n}\n", "]}]\n}\n "), begin + "there is more behind its end)");
   EXPECT_EQ(said(1, "]}]\n}\n", "]}]\n}"), begin + "it ends too early)");
   EXPECT_EQ(said(1, "]]},{", "]]}{"), begin + "its shards are not a list)");
+  const std::string key = said(1, "\"slices\"", "\"slides\"");
+  EXPECT_TRUE(key.starts_with(begin) && key.find("'slices' not found") != std::string::npos) << key;
+  const std::string text = said(1, "\"f32\",0,1024,", "\"f32\",,1024,");
+  EXPECT_TRUE(text.starts_with(begin) && text.find("parse error") != std::string::npos) << text;
 }
 
 }  // namespace
