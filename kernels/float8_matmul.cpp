@@ -26,22 +26,29 @@ std::size_t x_bytes(const MatmulSpec& spec) {
 /// Decodes both operands into the scratch.
 class DecodedProduct final : public Float8Matmul {
  public:
-  DecodedProduct(const MatmulSpec& spec, DType format) : spec_(spec), format_(format), product_(spec) {}
+  explicit DecodedProduct(const Float8MatmulSpec& spec) : Float8Matmul(spec), product_(spec.shape) {}
 
-  std::size_t scratch_bytes() const override { return decoded_bytes(spec_) + product_.scratch_bytes(); }
+  std::vector<std::string> algorithms(int /*most*/) const override { return {}; }
+  std::string algorithm() const override { return {}; }
+  bool take(const ProductAlgorithms& algorithms) override {
+    return device_is_host() || !algorithms.contains(name_of(spec()));
+  }
+
+  std::size_t scratch_bytes() const override {
+    return decoded_bytes(spec().shape) + product_.scratch_bytes();
+  }
 
   void run(Space& space, const void* x8, const float* scale, const void* w8, const float* scale_of_w, void* y,
            void* scratch) override {
+    const MatmulSpec& shape = spec().shape;
     auto* const x = static_cast<std::byte*>(scratch);
-    std::byte* const w = x + x_bytes(spec_);
-    dequantize_rows(space, spec_.rows, width_of(spec_), format_, x8, scale, 1, x);
-    dequantize_rows(space, spec_.out, spec_.in, DType::e4m3, w8, scale_of_w, 0, w);
-    product_.run(space, x, w, y, x + decoded_bytes(spec_));
+    std::byte* const w = x + x_bytes(shape);
+    dequantize_rows(space, shape.rows, width_of(shape), spec().format, x8, scale, 1, x);
+    dequantize_rows(space, shape.out, shape.in, DType::e4m3, w8, scale_of_w, 0, w);
+    product_.run(space, x, w, y, x + decoded_bytes(shape));
   }
 
  private:
-  MatmulSpec spec_;
-  DType format_;
   Matmul product_;
 };
 
@@ -69,7 +76,7 @@ std::unique_ptr<Float8Matmul> make_float8_matmul(const MatmulSpec& spec, DType f
           name_of(format), spec.out, spec.in, why);
     });
   }
-  return std::make_unique<DecodedProduct>(spec, format);
+  return std::make_unique<DecodedProduct>(Float8MatmulSpec{spec, format, scales});
 }
 
 }  // namespace weft::kernels

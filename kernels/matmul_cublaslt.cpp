@@ -156,6 +156,24 @@ std::optional<cublasLtMatmulAlgo_t> from_text(const std::string& text) {
   return algorithm;
 }
 
+std::vector<std::string> texts_of(const std::vector<cublasLtMatmulAlgo_t>& algorithms) {
+  std::vector<std::string> texts;
+  for (const cublasLtMatmulAlgo_t& algorithm : algorithms) texts.push_back(to_text(algorithm));
+  return texts;
+}
+
+/// The algorithm of this text; nothing where the library or the device does not know it for this product.
+std::optional<cublasLtMatmulAlgo_t> known(const std::string& text, const MatmulDescription& description,
+                                          const Layout& a, const Layout& b, const Layout& c) {
+  const auto algorithm = from_text(text);
+  if (!algorithm) return std::nullopt;
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle(), description.value, a.value, b.value,
+                                                        c.value, c.value, &*algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > workspace_bytes) return std::nullopt;
+  return algorithm;
+}
+
 }  // namespace
 
 bool bits_depend_on_threads(DType /*type*/, F32Products /*f32*/) {
@@ -226,9 +244,7 @@ Matmul::Matmul(Matmul&&) noexcept = default;
 Matmul& Matmul::operator=(Matmul&&) noexcept = default;
 
 std::vector<std::string> Matmul::algorithms(int most) const {
-  std::vector<std::string> texts;
-  for (const cublasLtMatmulAlgo_t& algorithm : impl_->offered(0, most)) texts.push_back(to_text(algorithm));
-  return texts;
+  return texts_of(impl_->offered(0, most));
 }
 
 std::string Matmul::algorithm() const {
@@ -238,14 +254,8 @@ std::string Matmul::algorithm() const {
 bool Matmul::take(const ProductAlgorithms& algorithms) {
   const auto named = algorithms.find(name_of(spec_));
   if (named == algorithms.end()) return true;
-  const auto algorithm = from_text(named->second);
+  const auto algorithm = known(named->second, impl_->description, impl_->b, impl_->a, impl_->c);
   if (!algorithm) return false;
-  const Impl& i = *impl_;
-  cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle(), i.description.value, i.b.value, i.a.value,
-                                                        i.c.value, i.c.value, &*algorithm, &result);
-  // Another device, or no such algorithm for this product.
-  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > workspace_bytes) return false;
   impl_->choices[0] = *algorithm;
   return true;
 }
@@ -272,18 +282,19 @@ class CublasltNarrowProduct final : public Float8Matmul {
   /// Whether the library has an algorithm for it.
   bool found() const { return algorithm_.has_value(); }
 
-  CublasltNarrowProduct(const MatmulSpec& spec, DType format, Float8Scales scales)
-      : transposes_(spec.form == MatmulForm::dgrad),
-        rowwise_(scales == Float8Scales::rowwise),
-        scratch_bytes_(gpu::float8_product_bytes(spec, scales)),
-        rows_(spec.rows),
-        summed_(transposes_ ? spec.out : spec.in),
-        width_(transposes_ ? spec.in : spec.out),
+  explicit CublasltNarrowProduct(const Float8MatmulSpec& spec)
+      : Float8Matmul(spec),
+        transposes_(spec.shape.form == MatmulForm::dgrad),
+        rowwise_(spec.scales == Float8Scales::rowwise),
+        scratch_bytes_(gpu::float8_product_bytes(spec.shape, spec.scales)),
+        rows_(spec.shape.rows),
+        summed_(transposes_ ? spec.shape.out : spec.shape.in),
+        width_(transposes_ ? spec.shape.in : spec.shape.out),
         description_(/*first_transposed=*/true, /*second_transposed=*/false),
         w_(DType::e4m3, width_, summed_),
-        x_(format, rows_, summed_),
+        x_(spec.format, rows_, summed_),
         y_(DType::bf16, rows_, width_),
-        beta_(spec.add ? 1.0F : 0.0F) {
+        beta_(spec.shape.add ? 1.0F : 0.0F) {
 #if CUBLAS_VERSION >= 120900  // which brought scales for each row
     if (rowwise_)
       for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
@@ -292,13 +303,30 @@ class CublasltNarrowProduct final : public Float8Matmul {
     if (rowwise_) return;
 #endif
     // The library chooses among kernels that scale only where it sees that there are scales, and refuses
-    // rows' scales without them. It does not read them yet; run() says where they are.
+    // rows' scales without them. It does not read them when it chooses; run() says where they are.
     for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
       description_.set(which, reinterpret_cast<const void*>(std::uintptr_t{256}));
     // Rows of such a width begin at multiples of 16 bytes.
-    if (!gpu::takes_float8(spec)) return;
-    const auto first = offered_for(description_, w_, x_, y_, /*alignment=*/16, 1);
+    if (!gpu::takes_float8(spec.shape)) return;
+    const auto first = offered(1);
     if (!first.empty()) algorithm_ = first.front();
+  }
+
+  std::vector<std::string> algorithms(int most) const override {
+    return texts_of(offered(most));
+  }
+
+  std::string algorithm() const override {
+    return to_text(*algorithm_);
+  }
+
+  bool take(const ProductAlgorithms& algorithms) override {
+    const auto named = algorithms.find(name_of(spec()));
+    if (named == algorithms.end()) return true;
+    const auto algorithm = known(named->second, description_, w_, x_, y_);
+    if (!algorithm) return false;
+    algorithm_ = algorithm;
+    return true;
   }
 
   std::size_t scratch_bytes() const override {
@@ -329,6 +357,11 @@ class CublasltNarrowProduct final : public Float8Matmul {
   }
 
  private:
+  /// At most `most` algorithms for operands that are all aligned to 16 bytes, the first choice first.
+  std::vector<cublasLtMatmulAlgo_t> offered(int most) const {
+    return offered_for(description_, w_, x_, y_, /*alignment=*/16, most);
+  }
+
   std::size_t scales_bytes() const {
     return rowwise_ ? aligned(static_cast<std::size_t>(width_) * sizeof(float)) : 0;
   }
@@ -345,7 +378,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
 }  // namespace
 
 std::unique_ptr<Float8Matmul> make_narrow_product(const MatmulSpec& spec, DType format, Float8Scales scales) {
-  auto product = std::make_unique<CublasltNarrowProduct>(spec, format, scales);
+  auto product = std::make_unique<CublasltNarrowProduct>(Float8MatmulSpec{spec, format, scales});
   if (product->found()) return product;
   return nullptr;
 }

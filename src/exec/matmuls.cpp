@@ -74,7 +74,7 @@ kernels::LinearCrossEntropy& Matmuls::get(kernels::LinearCrossEntropySpec spec) 
   auto& loss = losses_[spec];
   if (!loss) {
     loss = std::make_unique<kernels::LinearCrossEntropy>(spec);
-    for (kernels::Matmul* matmul : loss->matmuls()) take(*matmul);
+    for (kernels::Matmul* matmul : loss->matmuls()) take_for(*matmul);
   }
   return *loss;
 }
@@ -84,7 +84,7 @@ kernels::Matmul& Matmuls::get(kernels::MatmulSpec s) {
   auto& matmul = by_spec_[key(s)];
   if (!matmul) {
     matmul = std::make_unique<kernels::Matmul>(s);
-    take(*matmul);
+    take_for(*matmul);
   }
   return *matmul;
 }
@@ -99,7 +99,8 @@ std::vector<kernels::Matmul*> Matmuls::all() {
 
 void Matmuls::take(kernels::ProductAlgorithms algorithms) {
   algorithms_ = std::move(algorithms);
-  for (kernels::Matmul* matmul : all()) take(*matmul);
+  for (kernels::Matmul* matmul : all()) take_for(*matmul);
+  for (kernels::Float8Matmul* matmul : float8_products()) take_for(*matmul);
 }
 
 std::vector<kernels::Matmul*> Matmuls::products() {
@@ -110,12 +111,21 @@ std::vector<kernels::Matmul*> Matmuls::products() {
   return products;
 }
 
+std::vector<kernels::Float8Matmul*> Matmuls::float8_products() {
+  std::vector<kernels::Float8Matmul*> products;
+  for (auto& [spec, matmul] : float8_) products.push_back(matmul.get());
+  return products;
+}
+
 kernels::Float8Matmul& Matmuls::get_float8(const ir::Graph& graph, const ir::Node& node) {
   const kernels::MatmulSpec spec = matmul_spec(graph, node);
   const DType format = graph.value(node.in(matmul_f8::x8)).type.dtype;
   const Float8Scales scales = float8_scales(node);
   auto& matmul = float8_[{key(spec), format, scales}];
-  if (!matmul) matmul = kernels::make_float8_matmul(spec, format, scales);
+  if (!matmul) {
+    matmul = kernels::make_float8_matmul(spec, format, scales);
+    take_for(*matmul);
+  }
   return *matmul;
 }
 

@@ -33,16 +33,21 @@ class Matmuls {
   kernels::Float8Matmul& get_float8(const ir::Graph& graph, const ir::Node& node);
 
   /// Lets the products of the map take its algorithms, those that there are and those to come. It is for
-  /// before the first of them runs. Products in Float8 keep to their library's first choice.
+  /// before the first of them runs.
   void take(kernels::ProductAlgorithms algorithms);
   /// How many products so far could not take theirs, because the library or the device does not know them.
   int refused() const { return refused_; }
   /// One product of each kind that there is, with those of the heads.
   std::vector<kernels::Matmul*> products();
+  /// The products in Float8 that there are.
+  std::vector<kernels::Float8Matmul*> float8_products();
 
  private:
   std::vector<kernels::Matmul*> all();
-  void take(kernels::Matmul& matmul) { refused_ += matmul.take(algorithms_) ? 0 : 1; }
+  template <class Product>
+  void take_for(Product& product) {
+    refused_ += product.take(algorithms_) ? 0 : 1;
+  }
 
   F32Products f32_products_;
   kernels::ProductAlgorithms algorithms_;

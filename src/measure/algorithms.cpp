@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/float8_matmul.hpp"
 #include "kernels/memory.hpp"
 #include "measure/noise.hpp"
 #include "measure/timing.hpp"
@@ -24,23 +25,50 @@ constexpr double gain = 0.01;
 constexpr int most_algorithms = 8;
 
 /// The operands of a product.
-struct Operands {
-  Operands(const Noise& noise, const kernels::Matmul& product) {
-    const kernels::MatmulSpec& s = product.spec();
+class Operands {
+ public:
+  Operands(const Noise& noise, const kernels::Matmul& product)
+      : Operands(noise, product.spec(), product.spec().type, product.spec().type) {
+    scratch_ = scratch_for(product);
+  }
+  Operands(const Noise& noise, const kernels::Float8Matmul& product)
+      : Operands(noise, product.spec().shape, product.spec().format, DType::e4m3) {
+    scales_ = noise.scales(product.spec().shape.rows);
+    scratch_ = scratch_for(product);
+  }
+
+  void run(kernels::Space& space, kernels::Matmul& product) const {
+    product.run(space, a_.data(), b_.data(), c_.data(), scratch_.data());
+  }
+  void run(kernels::Space& space, kernels::Float8Matmul& product) const {
+    const auto* const scales = reinterpret_cast<const float*>(scales_.data());
+    product.run(space, a_.data(), scales, b_.data(), scales, c_.data(), scratch_.data());
+  }
+
+ private:
+  Operands(const Noise& noise, const kernels::MatmulSpec& s, DType a, DType b) {
     const std::int64_t x = s.rows * s.in, w = s.in * s.out, y = s.rows * s.out;
     const bool forward = s.form == kernels::MatmulForm::forward, wgrad = s.form == kernels::MatmulForm::wgrad;
-    a = noise.buffer(forward ? x : y, s.type);
-    b = noise.buffer(wgrad ? x : w, s.type);
-    c = noise.buffer(forward ? y : wgrad ? w : x, s.result);
-    scratch = kernels::Buffer(product.scratch_bytes(), "weft::measure::algorithms");
+    a_ = noise.buffer(forward ? x : y, a);
+    b_ = noise.buffer(wgrad ? x : w, b);
+    c_ = noise.buffer(forward ? y : wgrad ? w : x, s.result);
   }
-  kernels::Buffer a, b, c, scratch;
+
+  template <class Product>
+  static kernels::Buffer scratch_for(const Product& product) {
+    return {product.scratch_bytes(), "weft::measure::algorithms"};
+  }
+
+  kernels::Buffer a_, b_, c_;
+  kernels::Buffer scales_;  ///< of both operands, where they are in Float8
+  kernels::Buffer scratch_;
 };
 
 /// The seconds of one product, the least of three measurements.
-double seconds_of_product(kernels::Space& space, kernels::Matmul& product, const Operands& o) {
+template <class Product>
+double seconds_of_product(kernels::Space& space, Product& product, const Operands& operands) {
   const auto run = [&](int times) {
-    for (int i = 0; i < times; ++i) product.run(space, o.a.data(), o.b.data(), o.c.data(), o.scratch.data());
+    for (int i = 0; i < times; ++i) operands.run(space, product);
     kernels::fence(space);
   };
   run(1);  // libraries load kernels at their first call
@@ -57,7 +85,8 @@ struct Choice {
 };
 
 /// Times the product by each algorithm. Nothing where there are no two.
-std::optional<Choice> choose(kernels::Space& space, const Noise& noise, kernels::Matmul& product) {
+template <class Product>
+std::optional<Choice> choose(kernels::Space& space, const Noise& noise, Product& product) {
   const std::vector<std::string> offered = product.algorithms(most_algorithms);
   if (offered.size() < 2) return std::nullopt;
   const std::string name = name_of(product.spec());
@@ -74,6 +103,15 @@ std::optional<Choice> choose(kernels::Space& space, const Noise& noise, kernels:
   }
   product.take({{name, offered.front()}});
   return choice;
+}
+
+/// Adds what is measured of each of these products.
+template <class Product>
+void choose_for(runtime::Session& session, const Noise& noise, const std::vector<Product*>& products,
+                std::map<std::string, Choice>& own) {
+  for (Product* const product : products)
+    if (auto choice = choose(session.space(), noise, *product))
+      own.emplace(name_of(product->spec()), *choice);
 }
 
 /// Collective: the choices of all ranks by product, of which the first rank that has it decides.
@@ -98,9 +136,8 @@ std::map<std::string, Choice> agreed(comm::World& world, const std::map<std::str
 Algorithms choose_algorithms(runtime::Session& session) {
   const Noise noise(session.space());
   std::map<std::string, Choice> own;
-  for (kernels::Matmul* const product : session.matmuls().products())
-    if (auto choice = choose(session.space(), noise, *product))
-      own.emplace(name_of(product->spec()), *choice);
+  choose_for(session, noise, session.matmuls().products(), own);
+  choose_for(session, noise, session.matmuls().float8_products(), own);
   Algorithms all;
   for (const auto& [product, choice] : agreed(session.world(), own)) {
     ++all.products;

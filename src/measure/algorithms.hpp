@@ -14,9 +14,10 @@ struct Algorithms {
   double first_s = 0, chosen_s = 0;
 };
 
-/// Collective: times the algorithms of the session's products (exec::Matmuls), each with operands of its own,
-/// and lets the products take the fastest. Call it when a plan's products are prepared, and before its memory
-/// is allocated. All ranks of a product's kind take that of the first of them. Nothing is measured on hosts.
+/// Collective: times the algorithms of the session's products (exec::Matmuls), also those in Float8, each
+/// with operands of its own, and lets the products take the fastest. Call it when a plan's products are
+/// prepared, and before its memory is allocated. All ranks of a product's kind take that of the first of
+/// them. Nothing is measured on hosts.
 Algorithms choose_algorithms(runtime::Session& session);
 
 }  // namespace weft::measure

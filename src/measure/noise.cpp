@@ -14,7 +14,8 @@ Noise::Noise(kernels::Space& space) : space_(space) {
     const auto x = static_cast<float>(random.normal(i));
     floats_.push_back(x);
     halves_.push_back(to_bf16(x));
-    bytes_.push_back(to_float8<e4m3>(x));
+    e4m3s_.push_back(to_float8<e4m3>(x));
+    e5m2s_.push_back(to_float8<e5m2>(x));
   }
 }
 
@@ -29,11 +30,19 @@ kernels::Buffer Noise::buffer(std::int64_t elements, DType type) const {
   return buffer;
 }
 
+kernels::Buffer Noise::scales(std::int64_t rows) const {
+  const std::vector<float> scales(static_cast<std::size_t>(rows), 0.25F);
+  kernels::Buffer buffer(scales.size() * sizeof(float), "weft::measure::noise");
+  kernels::copy_to_device(space_, buffer.data(), scales.data(), buffer.size());
+  return buffer;
+}
+
 const void* Noise::numbers(DType type) const {
   switch (type) {
     case DType::f32: return floats_.data();
     case DType::bf16: return halves_.data();
-    case DType::e4m3: return bytes_.data();
+    case DType::e4m3: return e4m3s_.data();
+    case DType::e5m2: return e5m2s_.data();
     default: throw std::logic_error("there is no noise of type " + std::string(name_of(type)));
   }
 }

@@ -65,7 +65,7 @@ double float8_rate(runtime::Session& session, const Noise& noise, Float8Scales s
   const auto matmul = kernels::make_narrow_product(product(session, DType::bf16), DType::e4m3, scales);
   if (!matmul) return 0;
   const kernels::Buffer x = noise.buffer(n * n, DType::e4m3), w = noise.buffer(n * n, DType::e4m3),
-                        y = buffer(n * n, DType::bf16), scale = noise.buffer(n, DType::f32);
+                        y = buffer(n * n, DType::bf16), scale = noise.scales(n);
   const kernels::Buffer scratch(matmul->scratch_bytes(), "weft::measure::rates");
   const auto* const all = reinterpret_cast<const float*>(scale.data());
   const double seconds = time_kernel(

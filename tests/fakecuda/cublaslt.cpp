@@ -1,5 +1,6 @@
 // cuBLASLt: products computed from the descriptors, as they are said there: column-major, with leading
-// dimensions and transposes. An algorithm remembers the alignment that its heuristic was promised.
+// dimensions and transposes. An algorithm remembers the product that it was chosen for, and the alignment
+// that its heuristic was promised.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -38,11 +39,13 @@ struct Preference {
   std::uint32_t alignment[4] = {256, 256, 256, 256};  // the library's own defaults
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
+enum class Scales : std::uint8_t { none, one, by_row };
 struct Algorithm {
   std::uint32_t magic;
   std::uint32_t alignment[4];
-  std::uint16_t number;  ///< its place among those that the heuristics offered
-  std::uint16_t scales;  ///< whether there were scales when it was chosen
+  std::uint8_t number;          ///< its place among those that the heuristics offered
+  Scales scales;                ///< those that there were when it was chosen
+  std::uint8_t type_a, type_b;  ///< cudaDataType of the operands
   std::size_t workspace;
   std::uint64_t m, n, k;
 };
@@ -75,6 +78,16 @@ void store(void* p, cudaDataType type, std::size_t i, float x) {
     static_cast<float*>(p)[i] = x;
   else
     static_cast<weft::bf16*>(p)[i] = weft::to_bf16(x);
+}
+
+Scales scales_of(const Description& d) {
+  if (d.scale_a == nullptr) return Scales::none;
+  return d.mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F ? Scales::by_row : Scales::one;
+}
+
+/// Whether the algorithm was chosen for operands of these types and kind of scales.
+bool is_for_operands(const Algorithm& algorithm, const Description& d, const Layout& a, const Layout& b) {
+  return algorithm.type_a == a.type && algorithm.type_b == b.type && algorithm.scales == scales_of(d);
 }
 
 /// op(matrix) as rows of floats.
@@ -257,8 +270,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const std::size_t workspace = p.workspace / 2 * static_cast<std::size_t>(2 - i);
     const Algorithm algorithm{magic,
                               {p.alignment[0], p.alignment[1], p.alignment[2], p.alignment[3]},
-                              static_cast<std::uint16_t>(i),
-                              static_cast<std::uint16_t>(op.scale_a != nullptr ? 1 : 0),
+                              static_cast<std::uint8_t>(i),
+                              scales_of(op),
+                              static_cast<std::uint8_t>(la.type),
+                              static_cast<std::uint8_t>(lb.type),
                               workspace,
                               m,
                               n,
@@ -273,15 +288,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 }
 
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t description,
-                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
                                        const cublasLtMatmulAlgo_t* chosen,
                                        cublasLtMatmulHeuristicResult_t* result) {
   Algorithm algorithm;
   std::memcpy(&algorithm, chosen, sizeof algorithm);
+  const Description& op = as<Description>(description);
   const Layout &la = as<Layout>(a), &ld = as<Layout>(d);
-  const auto k = as<Description>(description).a == CUBLAS_OP_N ? la.columns : la.rows;
-  if (algorithm.magic != magic || algorithm.m != ld.rows || algorithm.n != ld.columns || algorithm.k != k)
+  const auto k = op.a == CUBLAS_OP_N ? la.columns : la.rows;
+  if (algorithm.magic != magic || algorithm.m != ld.rows || algorithm.n != ld.columns || algorithm.k != k ||
+      !is_for_operands(algorithm, op, la, as<Layout>(b)))
     return CUBLAS_STATUS_INVALID_VALUE;
   result->workspaceSize = algorithm.workspace;
   result->state = CUBLAS_STATUS_SUCCESS;
@@ -316,8 +333,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
            std::to_string(algorithm.alignment[i]) + " bytes that the algorithm was promised");
   const Description op = as<Description>(description);
   const auto k = op.a == CUBLAS_OP_N ? A.columns : A.rows;
-  if (algorithm.scales != (op.scale_a != nullptr ? 1 : 0))
-    fail("cublasLtMatmul: the algorithm was chosen without scales, and there are some");
+  if (!is_for_operands(algorithm, op, A, B))
+    fail("cublasLtMatmul: the algorithm was chosen for operands of other types or with other scales");
   if (is_float8(A.type)) {
     const bool each = op.mode_a == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     fakecuda::refuse_host_memory("cublasLtMatmul", "the scales of A", op.scale_a,

@@ -170,6 +170,19 @@ TEST_F(FakeCublasLtDeathTest, ScalesOfRowsAreAligned) {
   EXPECT_DEATH(product.run(results[0].algo, Product::allowed), "the rows' scales are not aligned");
 }
 
+/// An algorithm is for operands of the types and the kind of scales that it was chosen for.
+TEST_F(FakeCublasLtDeathTest, AnAlgorithmIsForItsOperandsAlone) {
+  Product plain(Scales::none), by_row(Scales::by_row);
+  Results of_plain{}, of_rows{};
+  ASSERT_GT(plain.ask(of_plain), 0);
+  ASSERT_GT(by_row.ask(of_rows), 0);
+  EXPECT_EQ(plain.run(of_plain[0].algo, Product::allowed), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(by_row.run(of_rows[0].algo, Product::allowed), CUBLAS_STATUS_SUCCESS);
+  const char* const line = "the algorithm was chosen for operands of other types or with other scales";
+  EXPECT_DEATH(plain.run(of_rows[0].algo, Product::allowed), line);
+  EXPECT_DEATH(by_row.run(of_plain[0].algo, Product::allowed), line);
+}
+
 /// Each operand has an alignment of its own, which half of it is not.
 TEST_F(FakeCublasLtDeathTest, AnOperandIsAlignedAsWasPromised) {
   Product product(Scales::none);

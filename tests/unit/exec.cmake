@@ -1,4 +1,4 @@
-set(exec_tests unit/exec/capture_test.cpp unit/exec/scratch_test.cpp)
+set(exec_tests unit/exec/capture_test.cpp unit/exec/matmuls_test.cpp unit/exec/scratch_test.cpp)
 if(WEFT_CUDA)
   list(APPEND exec_tests unit/exec/stream_test.cpp)
 endif()

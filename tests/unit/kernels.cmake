@@ -5,6 +5,7 @@ weft_test(kernels
           ${kernel_tests}/pointwise.cpp ${kernel_tests}/cross_entropy.cpp ${kernel_tests}/linear_cross_entropy.cpp
           ${kernel_tests}/update.cpp ${kernel_tests}/exact_norm.cpp ${kernel_tests}/matmul.cpp ${kernel_tests}/memory.cpp
           ${kernel_tests}/derivatives.cpp ${kernel_tests}/threads.cpp ${kernel_tests}/value_hash.cpp ${kernel_tests}/nonfinite.cpp ${kernel_tests}/float8.cpp
+          ${kernel_tests}/float8_matmul.cpp
   DEPS weft::kernels weft::base)
 set_target_properties(test_kernels PROPERTIES UNITY_BUILD OFF)  # each source has its own `Case` and `cases`
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "kernels/attention.hpp"
 #include "kernels/device_properties.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/float8_matmul.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/memory.hpp"
 #include "machine/predict.hpp"
@@ -271,7 +273,7 @@ TEST(Noise, IsTheSameNormalNumbersToTheEnd) {
   runtime::Session session(Deck{}, world());
   const measure::Noise noise(session.space());
   constexpr auto period = static_cast<std::int64_t>(measure::Noise::period);
-  for (const DType type : {DType::f32, DType::bf16, DType::e4m3})
+  for (const DType type : {DType::f32, DType::bf16, DType::e4m3, DType::e5m2})
     for (const std::int64_t elements : {std::int64_t{1}, period, 5 * period + 17}) {
       SCOPED_TRACE(std::string(name_of(type)) + " " + std::to_string(elements));
       const kernels::Buffer buffer = noise.buffer(elements, type);
@@ -282,7 +284,8 @@ TEST(Noise, IsTheSameNormalNumbersToTheEnd) {
         const auto at = static_cast<std::size_t>(i);
         if (type == DType::f32) return reinterpret_cast<const float*>(bytes.data())[at];
         if (type == DType::bf16) return to_float(reinterpret_cast<const bf16*>(bytes.data())[at]);
-        return to_float(reinterpret_cast<const e4m3*>(bytes.data())[at]);
+        if (type == DType::e4m3) return to_float(reinterpret_cast<const e4m3*>(bytes.data())[at]);
+        return to_float(reinterpret_cast<const e5m2*>(bytes.data())[at]);
       };
       double sum = 0, squares = 0;
       for (std::int64_t i = 0; i < elements; ++i) {
@@ -336,15 +339,19 @@ TEST(MeasureStep, InAPipeItHasTheKernelsOfAllStages) {
   }
 }
 
-/// A product takes the fastest of the algorithms that a device's library has for it. The fakes of CUDA's
-/// libraries have three for each product, of which the first is the slowest here; GPUs have what they have.
-TEST(MeasureStep, ItsProductsTakeTheirFastestAlgorithms) {
+/// Whether CUDA's libraries are fakes. These have three algorithms for each product.
+bool on_fakes() {
   const auto properties = kernels::device_properties();
-  const bool fake = std::any_of(properties.begin(), properties.end(), [](const auto& property) {
+  return std::any_of(properties.begin(), properties.end(), [](const auto& property) {
     return property.second.find("fakecuda") != std::string::npos;
   });
+}
+
+/// Measures a deck's step, and expects that its products take the fastest of the algorithms that the device's
+/// library has. The fakes' first one is the slowest here; GPUs have what they have, and hosts none.
+measure::Algorithms expect_fastest_algorithms(const Deck& deck) {
+  const bool fake = on_fakes();
   ::setenv("FAKECUDA_FIRST_CHOICE", "0.02", 1);
-  const Deck deck = small_deck();
   runtime::Session session(deck, world());
   const measure::Step step(deck, session);
   ::unsetenv("FAKECUDA_FIRST_CHOICE");
@@ -355,22 +362,68 @@ TEST(MeasureStep, ItsProductsTakeTheirFastestAlgorithms) {
   EXPECT_EQ(session.matmuls().refused(), 0);
   std::string all;
   std::size_t taken = 0;
-  for (kernels::Matmul* const product : session.matmuls().products()) {
-    const std::string name = name_of(product->spec());
-    const std::vector<std::string> offered = product->algorithms(8);
-    all += name + ' ' + product->algorithm() + '\n';
+  const auto look_at = [&](const auto& product) {
+    const std::string name = name_of(product.spec());
+    const std::vector<std::string> offered = product.algorithms(8);
+    EXPECT_TRUE(!fake || offered.size() == 3) << name;
+    all += name + ' ' + product.algorithm() + '\n';
     if (const auto other = chosen.find(name); other != chosen.end()) {
-      EXPECT_EQ(product->algorithm(), other->second) << name;
+      EXPECT_EQ(product.algorithm(), other->second) << name;
       ++taken;
     } else if (!offered.empty()) {
       EXPECT_FALSE(fake && offered.size() > 1) << name;
-      EXPECT_EQ(product->algorithm(), offered[0]) << name;
+      EXPECT_EQ(product.algorithm(), offered[0]) << name;
     }
-  }
+  };
+  for (const kernels::Matmul* product : session.matmuls().products()) look_at(*product);
+  const std::vector<kernels::Float8Matmul*> in_float8 = session.matmuls().float8_products();
+  EXPECT_EQ(in_float8.empty(), deck.precision.float8.empty());
+  for (const kernels::Float8Matmul* product : in_float8) look_at(*product);
   EXPECT_EQ(taken, chosen.size());
   EXPECT_TRUE(!fake || !chosen.empty());
   EXPECT_TRUE(!fake || found.chosen_s < found.first_s / 2) << found.chosen_s << " of " << found.first_s;
   expect_same(hash_text(all));
+  machine::Profile profile = default_profile(machine::DefaultProfile::host);
+  profile.algorithms = found.chosen;
+  EXPECT_EQ(machine::parse_profile(print_profile(profile), "m.toml").algorithms, found.chosen);
+  return found;
+}
+
+TEST(MeasureStep, ItsProductsTakeTheirFastestAlgorithms) {
+  expect_fastest_algorithms(small_deck());
+}
+
+/// Products in Float8 are measured beside those in bf16 of the other layer, which have the same shapes.
+TEST(MeasureStep, ItsProductsInFloat8TakeTheirFastestAlgorithms) {
+  const std::vector<std::string> rowwise{"precision.params=bf16",
+                                         "precision.float8=[\"layers.1.attn\", \"layers.1.ffn\"]"};
+  std::vector<std::string> tensorwise = rowwise;
+  tensorwise.insert(tensorwise.end(),
+                    {"precision.float8_scales=tensorwise", "precision.float8_gradients=e5m2"});
+  const auto has = [](const measure::Algorithms& found, const std::string& words) {
+    return std::any_of(found.chosen.begin(), found.chosen.end(),
+                       [&](const auto& choice) { return choice.first.find(words) != std::string::npos; });
+  };
+  const measure::Algorithms by_row = expect_fastest_algorithms(small_deck(rowwise)),
+                            by_tensor = expect_fastest_algorithms(small_deck(tensorwise));
+  if (!on_fakes()) return;  // a library's first choice may be its fastest
+  for (const measure::Algorithms* found : {&by_row, &by_tensor}) EXPECT_TRUE(has(*found, "bf16 to bf16"));
+  EXPECT_TRUE(has(by_row, "e4m3 by e4m3 to bf16, rowwise"));
+  EXPECT_TRUE(has(by_tensor, "e4m3 by e4m3 to bf16, tensorwise"));
+  EXPECT_TRUE(has(by_tensor, "e5m2 by e4m3 to bf16, tensorwise"));
+}
+
+TEST(Noise, ScalesOfAllRowsAreOnePowerOfTwo) {
+  runtime::Session session(Deck{}, world());
+  const measure::Noise noise(session.space());
+  constexpr std::size_t rows = 1000;
+  const kernels::Buffer buffer = noise.scales(rows);
+  std::vector<float> scales(rows);
+  ASSERT_EQ(buffer.size(), rows * sizeof(float));
+  kernels::copy_to_host(session.space(), scales.data(), buffer.data(), buffer.size());
+  int exponent = 0;
+  EXPECT_EQ(std::frexp(scales[0], &exponent), 0.5F);
+  EXPECT_EQ(std::count(scales.begin(), scales.end(), scales[0]), static_cast<std::ptrdiff_t>(rows));
 }
 
 /// The kernels' times in a profile add up to the time of a step, because a step is its kernels one after

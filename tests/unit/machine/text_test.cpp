@@ -22,7 +22,12 @@ TEST(ProfileText, ReadsBack) {
   Profile with_algorithms = small_profile();
   with_algorithms.algorithms = {{"dgrad, 48 rows, 64 in, 32 out, bf16 to bf16", "cuBLASLt 130200 2f 0"},
                                 {"forward, 48 rows, 64 in, 32 out, bf16 to bf16", "cuBLASLt 130200 31 1"}};
-  std::vector<Profile> profiles{small_profile(), with_replicas, with_algorithms,
+  Profile with_float8 = with_algorithms;
+  for (const char* product : {"forward, 48 rows, 64 in, 32 out, e4m3 by e4m3 to bf16, tensorwise",
+                              "dgrad, 48 rows, 64 in, 32 out, e5m2 by e4m3 to bf16, rowwise, added"})
+    with_float8.algorithms.emplace(product, "cuBLASLt 130200 1d 2");
+  EXPECT_EQ(with_float8.algorithms.size(), 4U);
+  std::vector<Profile> profiles{small_profile(), with_replicas, with_algorithms, with_float8,
                                 machine::default_profile(machine::DefaultProfile::host)};
   for (const std::string& name : machine::shipped_machine_names())
     profiles.push_back(machine::shipped_machine(name).value());
