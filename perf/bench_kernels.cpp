@@ -1,13 +1,15 @@
 // Measures each kernel at the shapes of models, beside the limits of this machine, which are measured in the
 // same process.
 //
-//   OMP_NUM_THREADS=1 build/cpu/perf/bench_kernels [--benchmark_filter=REGEX] [OPTION OF GOOGLE BENCHMARK]...
+//   OMP_NUM_THREADS=1 build/cpu/perf/bench_kernels [--without_limits] [--benchmark_filter=REGEX]
+//                                                  [OPTION OF GOOGLE BENCHMARK]...
 //
 // Two limits are measured first: memory bandwidth by a triad (a = b + c, three arrays of 128 MiB of fp32),
 // and the fastest of several large square matmuls, for each type. "of_limit" in a line is what the kernel
 // reaches of its limit, by its least bytes (each operand once) or its FLOPs (causal attention: half of all
-// pairs). A name is kernel/model/type. Operands are normal random numbers, because a device that is limited
-// by its power multiplies simpler ones faster. On a device the time of 5 ms of runs is taken at once, because
+// pairs). A profiler looks at one kernel, and needs no limits: --without_limits leaves them and "of_limit"
+// out. A name is kernel/model/type. Operands are normal random numbers, because a device that is limited by
+// its power multiplies simpler ones faster. On a device the time of 5 ms of runs is taken at once, because
 // the host's wait for their end takes some microseconds; they take turns on two sets of operands, because
 // training finds fewer of them in a cache than a loop over one set. The models are
 // - 33m: dim 512, ffn 1536, 8 heads, 4 kv heads, vocab 8192, 4 sequences of 512;
@@ -19,7 +21,9 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -156,13 +160,23 @@ double best_matmul(Space& space, DType t) {
   return best;
 }
 
+/// What this machine reaches.
+struct Limits {
+  double bytes_per_s;
+  std::array<double, 2> matmul_flops;  ///< FLOP/s of the best matmul in f32, and in bf16
+};
+
+Limits measure_limits(Space& space) {
+  const Limits limits{triad(space), {best_matmul(space, DType::f32), best_matmul(space, DType::bf16)}};
+  std::printf("%d threads: triad %.1f GB/s, matmul f32 %.0f, bf16 %.0f GFLOP/s\n", kernels::concurrency(),
+              limits.bytes_per_s / 1e9, limits.matmul_flops[0] / 1e9, limits.matmul_flops[1] / 1e9);
+  return limits;
+}
+
 class Bench {
  public:
-  Bench() : bytes_per_s_(triad(space_)) {
-    for (const DType t : {DType::f32, DType::bf16})
-      matmul_flops_[t == DType::bf16 ? 1 : 0] = best_matmul(space_, t);
-    std::printf("%d threads: triad %.1f GB/s, matmul f32 %.0f, bf16 %.0f GFLOP/s\n", kernels::concurrency(),
-                bytes_per_s_ / 1e9, matmul_flops_[0] / 1e9, matmul_flops_[1] / 1e9);
+  /// Registers all benchmarks. Their lines have "of_limit" where there are limits.
+  Bench(Space& space, const std::optional<Limits>& limits) : space_(space), limits_(limits) {
     for (const Model& m : models)
       for (const DType t : {DType::f32, DType::bf16}) add_model(m, t);
   }
@@ -180,10 +194,12 @@ class Bench {
           while (state.KeepRunningBatch(runs)) run_in_turn(space_, sets, runs);
           const Load& load = sets.front();
           const double work = load.flops > 0 ? load.flops : load.bytes;
-          const double limit = load.flops > 0 ? matmul_flops_[t == DType::bf16 ? 1 : 0] : bytes_per_s_;
           using benchmark::Counter;
           const auto rate = Counter::kIsIterationInvariantRate;
           state.counters[load.flops > 0 ? "GFLOP/s" : "GB/s"] = Counter(work / 1e9, rate);
+          if (!limits_) return;
+          const double limit =
+              load.flops > 0 ? limits_->matmul_flops[t == DType::bf16 ? 1 : 0] : limits_->bytes_per_s;
           state.counters["of_limit"] = Counter(work / limit, rate);
         })
         ->UseRealTime()
@@ -459,20 +475,32 @@ class Bench {
     add_adamw(m, t);
   }
 
-  Space space_;
-  double bytes_per_s_;
-  std::array<double, 2> matmul_flops_{};  ///< FLOP/s of the best matmul in f32, and in bf16
+  Space& space_;
+  std::optional<Limits> limits_;
 };
+
+/// Takes an option of this program out of the arguments, because Google Benchmark refuses what it does not
+/// know.
+bool take_option(int& argc, char** argv, std::string_view option) {
+  char** const end = std::remove(argv + 1, argv + argc, option);
+  const bool given = end != argv + argc;
+  argc = static_cast<int>(end - argv);
+  return given;
+}
 
 }  // namespace
 }  // namespace weft
 
 int main(int argc, char** argv) {
+  const bool without_limits = weft::take_option(argc, argv, "--without_limits");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   weft::kernels::initialize(false);
   {
-    const weft::Bench bench;
+    weft::kernels::Space space;
+    std::optional<weft::Limits> limits;
+    if (!without_limits) limits = weft::measure_limits(space);
+    const weft::Bench bench(space, limits);
     benchmark::RunSpecifiedBenchmarks();
     benchmark::Shutdown();  // the benchmarks hold memory that must be freed before Kokkos ends
   }

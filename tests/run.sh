@@ -234,11 +234,11 @@ test_mutations() { tests/mutate.py --goal 95; }
 build_in_turn() {
   local name
   name=$(tests/builds.sh --whose-turn)
-  [ "$SECONDS" -lt 3900 ] || { echo "no time after 65 minutes for $name, which last passed: $(passed "$name")"; return 77; }
+  [ "$SECONDS" -lt 3900 ] || { echo "no time after 65 minutes for $name, which last passed by hand: $(passed "$name")"; return 77; }
   tests/builds.sh "$name"
 }
 
-# passed NAME: when that line of docs/builds.md last did.
+# passed NAME: when that line of docs/builds.md last did, run by hand.
 passed() { sed -nE "s/^\| \`$1\` \|.*\| ([^|]+) \|\$/\1/p" docs/builds.md; }
 
 has_nvcc() {
@@ -272,7 +272,7 @@ test_fakecuda() {
   "${run[@]}" --tests-regex '^(unit\.(fakecuda|fakecuda_runs|cudnn_plans|kernels|exec|model)|golden\.(golden_ops|transformers)|mpi\.nccl\.np[124])$' || status=1
   GTEST_FILTER=$fakecuda_trainings drawn_anew "${run[@]}" --tests-regex '^mpi\.training\.np[12]$' || status=1
   GTEST_FILTER='MeasureStep.ItsProducts*' "${run[@]}" --tests-regex '^mpi\.measure\.np[12]$' || status=1
-  OUT=$PWD/$logs/gpu_dry_run perf/gpu.sh --dry-run train profile predict || status=1
+  OUT=$PWD/$logs/gpu_dry_run perf/gpu.sh --dry-run train profile predict ncu || status=1
   return "$status"
 }
 

@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <stdexcept>
+#include <typeinfo>
 
 #include "fakecuda/device.hpp"
 
@@ -40,6 +43,16 @@ class Told {
  private:
   std::uint64_t id_ = 0;
 };
+
+/// Appends a kernel that is launched to the file FAKECUDA_KERNELS. Its body's mangled type has the functor's
+/// in it, as a kernel's mangled name has on a device.
+void list_kernel(const std::type_info& body) {
+  const char* const file = std::getenv("FAKECUDA_KERNELS");
+  if (file == nullptr) return;
+  std::ofstream list(file, std::ios::app);
+  if (!(list << std::string(body.name()) + "\n" << std::flush))
+    fail(std::string("FAKECUDA_KERNELS: cannot write to ") + file);
+}
 
 }  // namespace
 
@@ -208,6 +221,7 @@ void Execution::fence(const std::string& name) const {
 void launch_range(const Execution& on, const std::string& name, std::int64_t begin, std::int64_t end,
                   std::function<void(std::int64_t)> body) {
   const Told told(name);
+  list_kernel(body.target_type());
   on.use_device();
   check(enqueue_call(on.cuda_stream(), name,
                      [begin, end, body = std::move(body)] {
@@ -229,6 +243,7 @@ void launch_teams(const Execution& on, const std::string& name, int league, int 
     throw std::runtime_error(name + ": Kokkos starts no team of " + std::to_string(team) + " threads with " +
                              std::to_string(scratch_bytes) + " bytes of scratch");
   const Told told(name);
+  list_kernel(body.target_type());
   on.use_device();
   check(enqueue_call(on.cuda_stream(), name,
                      [league, team, scratch_bytes, body = std::move(body)] {

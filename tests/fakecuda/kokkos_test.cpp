@@ -1,15 +1,19 @@
 // Tests of the fake of Kokkos' CUDA back end, and of what Weft makes of it: a Space with a stream of its own.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 
 #include "fakecuda/device.hpp"
 #include "fakecuda/kokkos.hpp"
 #include "kernels/kokkos_space.hpp"
 #include "kernels/memory.hpp"
 #include "support/kokkos_environment.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace weft::test {
 namespace {
@@ -102,6 +106,37 @@ static_assert(fakecuda::can_be_captured<Functor<456>, fakecuda::range_bytes> &&
               !fakecuda::can_be_captured<Functor<457>, fakecuda::range_bytes>);
 static_assert(fakecuda::can_be_captured<Functor<352>, fakecuda::team_bytes> &&
               !fakecuda::can_be_captured<Functor<353>, fakecuda::team_bytes>);
+
+struct NamedBody {
+  void operator()(std::int64_t) const {}
+  void operator()(const fakecuda::Thread&) const {}
+};
+template <int>
+struct NamedTemplate : NamedBody {};
+
+/// perf/gpu.sh asks ncu for kernels by the mangled names of their functors.
+TEST(FakeKokkos, KernelsAreListedByTheirFunctors) {
+  const TemporaryDirectory directory;
+  const std::string file = directory / "kernels";
+  const fakecuda::Execution space;
+  const auto launch = [&space] {
+    Kokkos::parallel_for("a range", Kokkos::RangePolicy<fakecuda::Execution>(space, 0, 3), NamedBody{});
+    Kokkos::parallel_for("a team", Kokkos::TeamPolicy<fakecuda::Execution>(space, 2, 32), NamedTemplate<7>{});
+    EXPECT_EQ(sum_below_ten(space), 45);
+  };
+  ::setenv("FAKECUDA_KERNELS", file.c_str(), 1);
+  launch();
+  ::unsetenv("FAKECUDA_KERNELS");
+  launch();
+  space.fence();
+  std::istringstream lines(read_file(file));
+  std::string line;
+  for (const char* const functor : {"9NamedBody", "13NamedTemplateILi7EE", "sum_below_ten"}) {
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_NE(line.find(functor), std::string::npos) << line;
+  }
+  EXPECT_FALSE(std::getline(lines, line)) << line;
+}
 
 /// What Weft copies without a wait lies in memory that the device reads and writes at its own time.
 TEST(FakeKokkos, BuffersOfTheHostArePinned) {

@@ -526,9 +526,9 @@ class GpuPartsTest(unittest.TestCase):
             file.write(f"#!{interpreter}\n{text}\n")
         os.chmod(f"{self.tree}/{name}", 0o755)
 
-    def part(self, name, **environment):
-        """Runs one part: its exit status, what it said, its line of the summary, and the commands under a time limit, each with its seconds."""
-        done = subprocess.run(["bash", f"{self.tree}/perf/gpu.sh", name], capture_output=True, text=True, check=False,
+    def part(self, name, *options, **environment):
+        """Runs one part, behind options of gpu.sh: its exit status, what it said, its line of the summary, and the commands under a time limit, each with its seconds."""
+        done = subprocess.run(["bash", f"{self.tree}/perf/gpu.sh", *options, name], capture_output=True, text=True, check=False,
                               env={**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}", "OUT": f"{self.tree}/out",
                                    "WEFT_BUILD": "build/gpu", "LOG": f"{self.tree}/log", **environment})
         self.assertEqual(sorted(os.listdir(f"{self.tree}/out")), ["logs.tgz", "summary.txt"])  # few files come back from a machine that is lent
@@ -709,9 +709,25 @@ class GpuPartsTest(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertIn("cuda_graph=off: 1000.0 ms", said)
 
-    def test_ncu_looks_at_five_kernels(self):
+    def counted(self):
+        """The kernels that ncu looks at, each with its benchmark."""
+        return re.findall(r"(\w+):(\w+)", re.search(r"(?m)^counted=\((.*)\)$", self.script())[1])
+
+    def have_ncu(self):
+        """The dry run's ncu, and benchmarks on a fake device. LAUNCHES: how often each launches its kernel. BESIDE: it launches another instance, too."""
         shutil.copy(os.path.join(ROOT, "tests/support/gpu_tools/ncu"), f"{self.tree}/bin")
-        self.program("build/gpu/perf/bench_kernels", "echo \"$*\" >>'" + self.tree + "/benchmarks'")
+        kernels = "".join(f"*' --benchmark_filter=^{name}/'*) kernel=_ZN4weft{len(kernel)}{kernel} ;;\n" for name, kernel in self.counted())
+        self.program("build/gpu/perf/bench_kernels", f"""
+echo "$*" >>'{self.tree}/benchmarks'
+case " $*" in
+{kernels}esac
+for ((i = 0; i < ${{LAUNCHES:-3}}; ++i)); do echo "${{kernel}}IfEE"; done >>"$FAKECUDA_KERNELS"
+[ -z "${{BESIDE:-}}" ] || echo "${{kernel}}ItEE" >>"$FAKECUDA_KERNELS"
+echo "the last line"
+""")
+
+    def test_ncu_looks_at_five_kernels(self):
+        self.have_ncu()
         status, said, summary, _ = self.part("ncu")
         self.assertEqual(status, 0, said)
         self.assertRegex(summary, "^ncu +ok .* 5 of 5 kernels\n$")
@@ -719,9 +735,53 @@ class GpuPartsTest(unittest.TestCase):
         with open(f"{self.tree}/benchmarks", encoding="ascii") as file:
             names = re.findall(r"--benchmark_filter=\^(\w+)/8b/bf16 ", file.read())
         self.assertEqual(len(names), 5)
-        for name, kernel in zip(names, re.findall(r":(\w+)", re.search(r"(?m)^counted=\((.*)\)$", self.script())[1]), strict=True):
+        self.assertEqual(names, [name for name, _ in self.counted()])
+        for name, kernel in self.counted():
             self.assertRegex(self.text_of("perf/bench_kernels.cpp"), rf'add(_elementwise)?\("{name}"')
             self.assertRegex(self.text_of("kernels/*.cpp"), rf"(?m)^struct {kernel} {{$")
+            # Kernels of CUDA's objects are looked up there by the same word of their names.
+            self.assertRegex(self.text_of("tests/device_code.py"), rf'(?m)^    "{kernel}": \(')
+
+    def test_ncu_waits_for_no_limits(self):
+        self.have_ncu()
+        self.assertEqual(self.part("ncu")[0], 0)
+        with open(f"{self.tree}/benchmarks", encoding="ascii") as file:
+            runs = file.read().splitlines()
+        self.assertEqual(len(runs), 5)
+        for run in runs:
+            self.assertRegex(run, "^--without_limits ")
+        self.assertIn('"--without_limits"', self.text_of("perf/bench_kernels.cpp"))
+
+    def test_a_kernel_that_ncu_does_not_find_is_a_failure(self):
+        self.have_ncu()
+        status, said, summary, _ = self.part("ncu", LAUNCHES="2")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(summary, "^ncu +FAILED .* 0 of 5 kernels\n$")
+        self.assertIn("adamw: FAILED: ncu ended with 0 and has no report of a third launch of a kernel with 'AdamStep' in its name:\nthe last line\n"
+                      "2 launches, 2 of them of kernels whose names match 'AdamStep'\n==WARNING== No kernels were profiled.\n", said)
+        status, said, _, _ = self.part("ncu", BESIDE="yes")
+        self.assertEqual(status, 1, said)
+        self.assertIn("'Join' matches 2 kernels, and is to match one: \n_ZN4weft4JoinIfEE\n_ZN4weft4JoinItEE\n", said)
+
+    def test_kernels_that_ncu_has_no_time_for(self):
+        self.have_ncu()
+        status, said, summary, _ = self.part("ncu", HANGS="filter=.adamw")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, r"\nadamw: not in its \d+ s; its last line: 3 launches, ")
+        self.assertRegex(summary, "^ncu +ok .* 4 of 5 kernels, 1 not in their time\n$")
+        status, said, summary, _ = self.part("ncu", HANGS="filter=")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(summary, "^ncu +FAILED .* 0 of 5 kernels, 5 not in their time\n$")
+
+    def test_in_the_dry_run_every_kernel_has_its_time(self):
+        self.have_ncu()
+        status, said, _, _ = self.part("ncu", "--dry-run")
+        self.assertEqual(status, 0, said)
+        with open(f"{self.tree}/benchmarks", encoding="ascii") as file:
+            self.assertEqual(len(re.findall(r"=\^\w+/33m/bf16 ", file.read())), 5)
+        status, said, summary, _ = self.part("ncu", "--dry-run", HANGS="filter=.adamw")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(summary, "^ncu +FAILED .* 4 of 5 kernels, 1 not in their time\n$")
 
     def test_counters_that_are_not_permitted_are_no_failure(self):
         self.program("bin/ncu", "echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1")
