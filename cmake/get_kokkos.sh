@@ -10,6 +10,7 @@
 #   --hip         a Kokkos with the HIP back end, for WEFT_HIP_ARCH (default AMD_GFX90A), by CXX: clang++ or hipcc, with CXXFLAGS
 #   --fetch FILE  only put the verified source archive at FILE (jobs/bundle.sh)
 # WEFT_KOKKOS_ARCHIVE names the source archive on machines without internet. The exit status is 69 where it cannot be fetched.
+# WEFT_BUILD_JOBS says how many compilers run at once (default: one a processor).
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -130,7 +131,7 @@ if [ ! -f "$prefix/lib/cmake/Kokkos/KokkosConfig.cmake" ]; then
   for patch in "${patches[@]}"; do patch --quiet --strip=1 --directory="$work" <"$patch" >&2; done
   {
     cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_INSTALL_PREFIX="$prefix" "${options[@]}" &&
-      cmake --build "$work/build" --parallel "$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)" &&
+      cmake --build "$work/build" --parallel "${WEFT_BUILD_JOBS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}" &&
       DESTDIR="$staged" cmake --install "$work/build"
   } >"$work/log" 2>&1 </dev/null 9>&- || { tail -n 40 "$work/log" >&2; die "Kokkos did not build; the lines above are the end of its log"; }
   mv "$staged$prefix" "$prefix"

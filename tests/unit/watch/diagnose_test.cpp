@@ -268,8 +268,6 @@ TEST(Records, SurviveTheFile) {
   EXPECT_TRUE(read[1] == one);
 }
 
-/// The recorder keeps as much of a label as it has room for. All of that comes back, and nothing of what the
-/// call before in the same place of its ring had.
 TEST(Records, AreNotLostForAPathThatIsNotUtf8) {
   const TemporaryDirectory directory;
   RankRecords records = Rank(0);
@@ -278,6 +276,8 @@ TEST(Records, AreNotLostForAPathThatIsNotUtf8) {
   EXPECT_EQ(read_records(directory.path()).at(0).storage, "fsync of /tmp/caf\xef\xbf\xbd");
 }
 
+/// The recorder keeps as much of a label as it has room for. All of that comes back, and nothing of what the
+/// call before in the same place of its ring had.
 TEST(Records, LabelsSurviveTheFileUpToTheirGreatestLength) {
   const TemporaryDirectory directory;
   constexpr std::size_t greatest = sizeof(comm::RecordedCall::label) - 1;  // its text ends with a zero
