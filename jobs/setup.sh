@@ -9,8 +9,9 @@
 #   --quickstart   also what jobs/quickstart.sh uses (a text, gnuplot)
 #   --missing      only print the Debian names of the packages that are missing, one a line (jobs/prefix.sh)
 #   --preset NAME  configure and build the CMake preset NAME (cpu, portable, cuda, fakecuda, debug, asan, tsan); NAME:TARGET builds only TARGET
-#                  (NAME:weft does without GoogleTest and the tests where GoogleTest is missing)
+#                  (NAME:weft does without h5dump, which a test calls, and without GoogleTest and the tests where GoogleTest is missing)
 #
+# WEFT_BUILD_JOBS says how many compilers run at once (default: one a processor).
 # A first build of cpu, portable or cuda compiles several sources at once (CMAKE_UNITY_BUILD), so that what they include is read once. Whoever changes
 # Weft turns that off with `cmake --preset cpu -D CMAKE_UNITY_BUILD=OFF`, and it stays off. Host presets use ccache where it is installed.
 #
@@ -182,7 +183,10 @@ still_missing() {
   [ -z "$lines" ] || absent <<<"$lines"
 }
 
-# Whether nothing is built but the program. GoogleTest may then be missing, and is not asked for.
+# What only tests use.
+of_tests='^\(libgtest-dev\|hdf5-tools\)|'
+
+# Whether nothing is built but the program. What only tests use may then be missing, and is not asked for.
 program_only() {
   local preset
   [ "$tests" = no ] && [ ${#presets[@]} -gt 0 ] || return
@@ -192,9 +196,9 @@ program_only() {
 # Sets `missing` to what is not there, and `with_tests` to OFF where the tests cannot be configured and need not be.
 look() {
   missing=$(still_missing) with_tests=ON
-  if program_only && grep -q '^libgtest-dev|' <<<"$missing"; then
-    with_tests=OFF
-    missing=$(grep -v '^libgtest-dev|' <<<"$missing" || true)
+  if program_only; then
+    ! grep -q '^libgtest-dev|' <<<"$missing" || with_tests=OFF
+    missing=$(grep -v "$of_tests" <<<"$missing" || true)
   fi
 }
 

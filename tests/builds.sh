@@ -7,21 +7,23 @@
 #   mpich          MPICH
 #   pypi           the newer libraries of jobs/prefix.sh: Open MPI 5, oneDNN 3, fmt 12, ...
 #   hdf5-parallel  HDF5 that is built with MPI
-#   portable       the preset `portable`: a program for each level of x86-64, installed, moved, and run on older processors by qemu
+#   portable       the preset `portable`: a program for each level of x86-64 that this machine has, installed, moved, and run on older
+#                  processors by qemu
 #   aarch64        another architecture: a cross compiler, the libraries of Debian's arm64, and qemu
 #   trixie         Debian 13 in a folder of its own: GCC 14, HDF5 1.14, Open MPI 5, oneDNN 3.7
 #   hip            the kernels that all devices share, compiled for AMD's MI200 by Clang 16 with Debian's HIP; not run
 #   container      the image of jobs/Dockerfile by buildah, on a Debian that is made from its packages; not in turn
 #   turn           the one of them whose turn it is: by the number of commits, so not each in a row
 #
-# tests/builds.sh --whose-turn prints the name of that one, and builds nothing.
-# As root on Debian it installs what it needs. docs/builds.md has the table of what was built and tested. A build that warns fails. The exit
-# status is 77 if what is needed is not to be had.
+# tests/builds.sh --whose-turn [COMMIT] prints the name of that one at the commit (HEAD), and builds nothing.
+# As root on Debian it installs what it needs. docs/builds.md has the table of what was built and tested. A build that warns fails. A line
+# that passed ends with its name, the date, the commit and what was built with. The exit status is 77 if what is needed is not to be had.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 names=(clang mpich pypi hdf5-parallel portable aarch64 trixie hip)
+built=  # what `weft --version` says of it
 
 # need PACKAGE...: Debian packages that the setup script does not install.
 need() {
@@ -55,8 +57,11 @@ compiled() {
   quietly "$build/configure.log" cmake --preset cpu -B "$build" -U Kokkos_DIR -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON "$@"
   quietly "$build/build.log" cmake --build "$build" --parallel "$cores" --target weft "${targets[@]}"
   free_of_warnings "$build/build.log"
-  ${WEFT_SYSROOT:+qemu-aarch64 -L "$WEFT_SYSROOT"} "$build/weft" --version
+  built_with ${WEFT_SYSROOT:+qemu-aarch64 -L "$WEFT_SYSROOT"} "$build/weft"
 }
+
+# built_with PROGRAM...: shows what that Weft was built with, and keeps it in `built`.
+built_with() { built=$("$@" --version) && echo "$built"; }
 
 # says NAME TEXT: the program was built with what the line is for.
 says() { "build/$1/weft" --version | grep -q "$2" || { echo "builds: build/$1 is not built with $2"; exit 1; }; }
@@ -83,13 +88,25 @@ chooses_a_level() {
   [ $status = 2 ] || { echo "builds: $1 ends with $status when it is asked for a level that is none"; exit 1; }
 }
 
+# debian LOG ARGUMENT...: makes a Debian with mmdebstrap. Where its packages cannot be fetched, that cannot be done here; anything else is a
+# failure, such as a package that Debian does not have.
+debian() {
+  local log=$1
+  shift
+  mmdebstrap "$@" >"$log" 2>&1 </dev/null || {
+    tail -n 40 "$log"
+    ! grep -q -e '^E: Failed to fetch ' -e '^E: Some index files failed to download' "$log" || { echo "builds: Debian's packages cannot be fetched"; exit 77; }
+    exit 1
+  }
+}
+
 # debian_for ARCHITECTURE FOLDER: puts a Debian of that architecture there, with the libraries that Weft uses. Nothing of it is run.
 debian_for() {
   local packages link
   packages=$(sed -nE 's/^([a-z0-9.+-]+-dev)\|(cmake|lib) .*/\1/p' jobs/setup.sh | tr '\n' ,)
   mkdir -p "${2%/*}"
   rm -rf "$2.new"
-  quietly "$2.log" mmdebstrap --variant=extract --architectures="$1" --include="$packages openmpi-bin libgomp1 libstdc++-12-dev" bookworm "$2.new"
+  debian "$2.log" --variant=extract --architectures="$1" --include="$packages openmpi-bin libgomp1 libstdc++-12-dev" bookworm "$2.new"
   # Links that begin at the root would lead out of the folder.
   find "$2.new" -lname '/*' | while read -r link; do ln -sfn "$(realpath -m --relative-to="${link%/*}" "$2.new$(readlink "$link")")" "$link"; done
   mv "$2.new" "$2"
@@ -113,7 +130,7 @@ in_root() {
 # debian_image NAME: an image of Debian 12 from its packages, with the certificates of this machine.
 debian_image() {
   local container
-  quietly build/container/base.log mmdebstrap --variant=minbase --include=ca-certificates bookworm build/container/base.tar
+  debian build/container/base.log --variant=minbase --include=ca-certificates bookworm build/container/base.tar
   container=$(buildah from scratch)
   buildah add --quiet "$container" build/container/base.tar / >/dev/null
   buildah add --quiet "$container" /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ >/dev/null
@@ -126,7 +143,7 @@ build() {
     clang)
       need clang-19 libomp-19-dev
       export CC=clang-19 CXX=clang++-19
-      compiled clang test_kernels test_graph test_model test_ckpt test_training
+      compiled clang all
       says clang 'Clang 19'
       run clang '^unit\.(kernels(\..*)?|graph|model|ckpt)$' && trains clang
       ;;
@@ -159,17 +176,21 @@ build() {
       need qemu-user
       mkdir -p build/portable
       kokkos=$(cmake/get_kokkos.sh)
-      # Not v4, which a build for a machine with AVX-512 is, or nearly.
-      quietly build/portable/configure.log cmake --preset portable -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON -D WEFT_LEVELS='x86-64-v2;x86-64-v3'
+      # qemu emulates no AVX-512: v4 can be tested only where this processor has it, which the loader tells.
+      levels=(x86-64-v2 x86-64-v3)
+      if /lib64/ld-linux-x86-64.so.2 --help | grep '^ *x86-64-v4 (supported' >/dev/null; then levels+=(x86-64-v4); fi
+      quietly build/portable/configure.log cmake --preset portable -D Kokkos_ROOT="$kokkos" -D CMAKE_UNITY_BUILD=ON \
+        -D WEFT_LEVELS="$(IFS=';'; echo "${levels[*]}")"
       quietly build/portable/build.log cmake --build --preset portable
       free_of_warnings build/portable/build.log
       rm -rf build/portable/{prefix,moved}
       quietly build/portable/install.log cmake --install build/portable --prefix build/portable/prefix
       mv build/portable/prefix build/portable/moved  # an installation may be moved
       (cd / && quietly "$OLDPWD/build/portable/plan.log" "$OLDPWD/build/portable/moved/bin/weft" plan "$OLDPWD/inputs/llama3_70b.toml" --world 64 --machine h100)
-      build/portable/moved/bin/weft --version
+      built_with build/portable/moved/bin/weft
+      grep -q -e "-march=${levels[-1]};" <<<"$built" || { echo "builds: build/portable/moved/bin/weft does not become ${levels[-1]}, which this processor has"; exit 1; }
       chooses_a_level build/portable/moved/bin/weft
-      for level in x86-64-v2 x86-64-v3; do
+      for level in "${levels[@]}"; do
         quietly build/portable/tests.log cmake --build "build/portable/$level" --target test_kernels
         run "portable/$level" '^unit\.kernels$'
       done
@@ -191,8 +212,7 @@ build() {
       mkdir -p build/trixie
       [ -d $root ] || {
         rm -rf $root.new
-        mmdebstrap --variant=minbase --include=ca-certificates trixie $root.new >build/trixie/root.log 2>&1 </dev/null ||
-          { tail -n 5 build/trixie/root.log; echo "builds: Debian 13 cannot be fetched"; exit 77; }
+        debian build/trixie/root.log --variant=minbase --include=ca-certificates trixie $root.new
         cp /etc/ssl/certs/ca-certificates.crt $root.new/etc/ssl/certs/  # pip's, where this machine has others than Debian
         mv $root.new $root
       }
@@ -205,8 +225,8 @@ build() {
       for target in weft test_comm test_kernels test_ckpt test_hf test_training; do presets+=(--preset "cpu:$target"); done
       quietly build/trixie/build.log in_root $root jobs/setup.sh "${presets[@]}"
       free_of_warnings build/trixie/build.log
-      in_root $root build/cpu/weft --version | tee build/trixie/version
-      grep -q 'GNU 14.*HDF5 1\.14' build/trixie/version || { echo "builds: this is not Debian 13"; exit 1; }
+      built_with in_root $root build/cpu/weft
+      grep -q 'GNU 14.*HDF5 1\.14' <<<"$built" || { echo "builds: this is not Debian 13"; exit 1; }
       in_root $root ctest --test-dir build/cpu --output-on-failure --no-tests=error --parallel "$cores" --tests-regex '^(mpi\.comm\.np[123]|unit\.(kernels|ckpt|hf))$'
       in_root $root env GTEST_FILTER="$trainings" ctest --test-dir build/cpu --output-on-failure --no-tests=error --parallel "$cores" --tests-regex '^mpi\.training\.np[24]$'
       ;;
@@ -218,6 +238,7 @@ build() {
       kokkos=$(cmake/get_kokkos.sh --hip)
       quietly build/hip/configure.log cmake --preset hip -U Kokkos_DIR -D Kokkos_ROOT="$kokkos"
       quietly build/hip/build.log cmake --build --preset hip --parallel "$cores"
+      built="built with $(clang++ --version | sed -n 1p)"  # it makes no program
       ;;
     container)
       need buildah mmdebstrap
@@ -228,7 +249,10 @@ build() {
       quietly build/container/build.log buildah build --network host --build-arg BASE=localhost/weft-base --build-arg LEVELS=x86-64-v3 --file jobs/Dockerfile --tag weft .
       container=$(buildah from localhost/weft)
       trained=0
-      buildah run "$container" mpirun --allow-run-as-root --oversubscribe -n 2 weft train inputs/quickstart.toml --set data.synthetic=true --set run.steps=3 --set optimizer.warmup=1 || trained=$?
+      {
+        built_with buildah run "$container" weft &&
+          buildah run "$container" mpirun --allow-run-as-root --oversubscribe -n 2 weft train inputs/quickstart.toml --set data.synthetic=true --set run.steps=3 --set optimizer.warmup=1
+      } || trained=$?
       buildah rm "$container" >/dev/null
       return $trained
       ;;
@@ -236,16 +260,29 @@ build() {
   esac
 }
 
-# A copy without git has its first one.
+# whose_turn [COMMIT]: of the names that the script had at that commit, which may be fewer. A copy without git has its first one.
 whose_turn() {
-  local commits
-  commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
-  echo "${names[$((commits % ${#names[@]}))]}"
+  local commits turns=("${names[@]}")
+  if [ $# = 0 ]; then
+    commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+  else
+    commits=$(git rev-list --count --end-of-options "$1" -- 2>/dev/null) || { echo "builds: $1 is no commit of this repository" >&2; exit 2; }
+    read -r -a turns < <(git show "$1:tests/builds.sh" 2>/dev/null | sed -n 's/^names=(\(.*\))$/\1/p') || { echo "builds: at $1 no line was in turn" >&2; exit 2; }
+  fi
+  echo "${turns[$((commits % ${#turns[@]}))]}"
+}
+
+# passed NAME: the last line of a log, by which one sees later what that line passed with (docs/builds.md).
+passed() {
+  local commit
+  commit=$(git describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)
+  echo "builds: $1 passed on $(LC_ALL=C date -u +'%-d %B %Y'), commit $commit, $(grep '^built with ' <<<"$built")"
 }
 
 [ $# -gt 0 ] || { echo "builds: no NAME; known are ${names[*]}, and turn" >&2; exit 2; }
 if [ "$1" = --whose-turn ]; then
-  whose_turn
+  shift
+  whose_turn "$@"
   exit
 fi
 for name in "$@"; do
@@ -253,5 +290,8 @@ for name in "$@"; do
     name=$(whose_turn)
     echo "builds: it is the turn of $name"
   fi
-  (build "$name")  # in a shell of its own, so that the next one has Debian's compiler and paths again
+  (
+    build "$name"  # in a shell of its own, so that the next one has Debian's compiler and paths again
+    passed "$name"
+  )
 done

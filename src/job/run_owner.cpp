@@ -52,7 +52,8 @@ std::string to_text(const RunOwner& owner) {
   line["since"] = owner.since;
   line["kernel"] = owner.kernel;
   line["started"] = owner.started;
-  return line.dump() + "\n";
+  // What a name has that is not UTF-8 is replaced: the run could not begin for it.
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::optional<RunOwner> owner_from(const std::string& text) {

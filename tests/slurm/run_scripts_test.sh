@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the scripts of jobs/ make of their surroundings: which program, how many ranks, whether a start brought anything. Needs no Slurm and
-# no MPI: srun, squeue, scontrol, mpirun and Weft are scripts here, and so are gnuplot, dpkg-query, CMake, pip and sha256sum.
+# What the scripts of jobs/, cmake/get_kokkos.sh and tests/builds.sh make of their surroundings: which program, how many ranks, whether a
+# start brought anything. Needs no Slurm and no MPI: srun, squeue, scontrol, mpirun and Weft are scripts here, and so are gnuplot,
+# dpkg-query, CMake, pip, sha256sum, mmdebstrap, buildah and clang++.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
@@ -47,10 +48,11 @@ fi
 PROGRAM
 cp "$dir/weft" "$tree/build/cpu/weft"
 
-# job [NAME=VALUE]... COMMAND...: runs the command as in a job of one node, and keeps what it says. Returns its status.
+# job [NAME=VALUE]... COMMAND...: runs the command as in a job of one node, and keeps what it says. Returns its status. Bash reads
+# $dir/bash_env first, if it is there.
 deed='touch deck.toml'
 job() {
-  env -i PATH="$dir/bin:$PATH" run="$run" deed="$deed" SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=n1 SLURM_SUBMIT_DIR="$tree" \
+  env -i PATH="$dir/bin:$PATH" BASH_ENV="$dir/bash_env" run="$run" deed="$deed" SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=n1 SLURM_SUBMIT_DIR="$tree" \
     "$@" >"$dir/log" 2>&1
 }
 
@@ -179,16 +181,22 @@ job bash jobs/plot_loss.sh "$named" || fail "plot_loss.sh ends with $?"
 says "^set title 'it''s \`date\`' noenhanced"
 [ -e "$named/loss.png" ] || fail "there is no picture"
 
-# --- 7. setup.sh, where nothing is installed: who builds the program alone needs no GoogleTest ------------------------------------
+# --- 7. setup.sh, where nothing is installed: who builds the program alone needs no GoogleTest and no h5dump ----------------------
+# From here on scripts find no h5dump, also where this machine has one.
+cat >"$dir/bash_env" <<'BASH'
+command() { [ "${2:-}" != h5dump ] && builtin command "$@"; }
+BASH
 program "$dir/bin/dpkg-query" </dev/null
 program "$dir/bin/cmake" <<'PROGRAM'
 [ "$1" != --version ] || echo "cmake version 3.25.1"
 PROGRAM
 job HOME="$dir" bash jobs/setup.sh --missing --preset cpu || fail "setup.sh ends with $?"
 says '^libgtest-dev$'
+says '^hdf5-tools$'
 job HOME="$dir" bash jobs/setup.sh --missing --preset cpu:weft || fail "setup.sh ends with $?"
 says '^libfmt-dev$'
 silent_about '^libgtest-dev$'
+silent_about '^hdf5-tools$'
 
 # --- 8. bundles -----------------------------------------------------------------------------------------------------------------
 # The archives are false ones, which a false sha256sum takes for true. CMake finds CLI11 where jobs/prefix.sh has put it, and what `has` names.
@@ -217,6 +225,11 @@ touch "$dir/kokkos.tar.gz" "$dir/frontend/include/cudnn_frontend.h" "$dir/CLI/go
 git -C "$source" init --quiet || fail "git ends with $?"
 table=$(sed -n "/^cmake==/,/^TABLE/p" jobs/prefix.sh | grep '==')
 [ "$(wc -l <<<"$table")" -gt 10 ] || fail "jobs/prefix.sh has no table of archives"
+# NOTICE.md has each of them with its version, and what every bundle has.
+requirements=$(cut -d'|' -f1 <<<"$table"; sed -n 's/^package=//p' cmake/get_kokkos.sh; echo "nvidia-cudnn-frontend==$(sed -n 's/^version=//p' cmake/get_cudnn_frontend.sh)")
+for requirement in $requirements; do
+  grep -q "^| .*\`${requirement%%==*}\`.* ${requirement##*==}[ ,]" NOTICE.md || fail "NOTICE.md has no row of $requirement"
+done
 cut -d'|' -f2 <<<"$table" | while read -r file; do echo archive >"$cache/archives/$file"; done
 tar -czf "$cache/archives/goofit-2.3.0.tar.gz" -C "$dir/CLI" goofit
 
@@ -302,4 +315,66 @@ job HOME="$dir/home" has="$libraries" "$weft/jobs/offline_build.sh" && fail "a b
 says '^python3: -m pip download .*(PIP_NO_INDEX=1)'
 says '^get_kokkos: cannot fetch '
 
-echo "ok: ranks, programs, starts, sweeps, launchers, a picture, what is missing and bundles"
+# --- 9. Kokkos is compiled with as many compilers at once as WEFT_BUILD_JOBS says -------------------------------------------------
+mkdir -p "$dir/pygenten-0.1.5/tpls/kokkos"
+tar -czf "$dir/kokkos.tar.gz" -C "$dir" pygenten-0.1.5
+program "$dir/bin/cmake" <<'PROGRAM'
+[ "$1" != --build ] || { echo "cmake: $*"; exit 1; }  # what it said is shown where it fails
+PROGRAM
+kokkos() { job WEFT_CACHE="$dir/none" WEFT_KOKKOS_ARCHIVE="$dir/kokkos.tar.gz" "$@" bash cmake/get_kokkos.sh && fail "a Kokkos that does not build is taken"; }
+kokkos WEFT_BUILD_JOBS=5
+says '^cmake: --build .* --parallel 5$'
+kokkos
+says "^cmake: --build .* --parallel $(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)\$"
+
+# --- 10. tests/builds.sh: what cannot be fetched is no failure, what passed is said, and whose turn it was ------------------------
+mkdir "$source/tests"
+cp tests/builds.sh "$source/tests"
+program "$dir/bin/dpkg-query" <<<'echo installed'
+program "$dir/bin/buildah" <<<'exit 1'  # it has no image yet
+program "$dir/bin/mmdebstrap" <<'PROGRAM'
+echo "E: $error"
+echo "E: mmdebstrap failed to run"
+exit 25
+PROGRAM
+# line STATUS ERROR NAME: how that line ends where mmdebstrap ends with ERROR.
+line() {
+  local status=0
+  job error="$2" "$source/tests/builds.sh" "$3" || status=$?
+  [ $status = "$1" ] || fail "builds.sh $3 ends with $status, not $1, after '$2'"
+  says "^E: $2"
+}
+for name in aarch64 container; do
+  line 77 'Failed to fetch bookworm/InRelease  Temporary failure resolving' "$name"
+  [ "$(tail -n 1 "$dir/log")" = "builds: Debian's packages cannot be fetched" ] || fail "its last line does not say what it lacks"
+  line 1 'Unable to locate package libnone-dev' "$name"
+done
+program "$source/cmake/get_kokkos.sh" <<<'echo /kokkos'
+program "$dir/bin/cmake" <<'PROGRAM'
+exit "${cmake_ends:-0}"
+PROGRAM
+program "$dir/bin/clang++" <<<'echo clang version 16'
+job "$source/tests/builds.sh" hip || fail "builds.sh hip ends with $?"
+says '^builds: hip passed on [0-9]* [A-Z][a-z]* 20[0-9][0-9], commit .*, built with .*clang version '
+job cmake_ends=1 "$source/tests/builds.sh" hip && fail "a build that fails passes"
+silent_about 'passed'
+
+commit() {
+  git -C "$source" add tests/builds.sh || fail "git ends with $?"
+  git -C "$source" -c user.name=test -c user.email=test -c commit.gpgsign=false commit --quiet --message "$1" || fail "git ends with $?"
+}
+turn() { job "$source/tests/builds.sh" --whose-turn "$@" || fail "builds.sh --whose-turn $* ends with $?"; }
+sed -i 's/^names=(.*)$/names=(only)/' "$source/tests/builds.sh"
+commit 'a line'
+cp tests/builds.sh "$source/tests"
+commit 'all lines'
+third=$(sed -n 's/^names=(\(.*\))$/\1/p' tests/builds.sh | cut -d' ' -f3)
+turn
+says "^$third\$"
+turn HEAD
+says "^$third\$"
+turn HEAD~1
+says '^only$'
+refused 2 '^builds: HEAD~2 is no commit of this repository' "$source/tests/builds.sh" --whose-turn HEAD~2
+
+echo "ok: ranks, programs, starts, sweeps, launchers, a picture, what is missing, bundles, Kokkos and builds"

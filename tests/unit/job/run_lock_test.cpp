@@ -158,6 +158,18 @@ TEST(RunOwnerTest, OfAnotherContainerIsNotOfThisKernel) {
   }
 }
 
+TEST(RunOwnerTest, HasALineThoughANameIsNotUtf8) {
+  RunOwner owner = this_process();
+  owner.host = "caf\xe9";
+  owner.job = "7\xff";
+  const auto read = owner_from(to_text(owner));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->host, "caf\xef\xbf\xbd");
+  EXPECT_EQ(read->job, "7\xef\xbf\xbd");
+  EXPECT_EQ(read->pid, owner.pid);
+  EXPECT_TRUE(is_of_this_kernel(*read) && is_running(*read));
+}
+
 TEST_F(RunLockTest, OfAnotherHostCountsWhileItIsRefreshed) {
   put_foreign_lock();
   std::atomic<bool> stop{false};
