@@ -52,7 +52,8 @@ enum class SharedGathers : std::uint8_t {
 struct ReduceScatter {
   const void* in = nullptr;  ///< [S * count] of `wire`
   void* out = nullptr;       ///< [count] of `out_type`
-  /// Memory of reduce_scatter_scratch_bytes(...), used by no one else until the event is done.
+  /// Memory of reduce_scatter_scratch_bytes(...), used by no one else until the event is done. It may be null
+  /// where the slices of the other ranks are read where they stand (Channel::show_memory).
   void* scratch = nullptr;
   std::int64_t count = 0;       ///< elements of one rank's slice
   DType wire = DType::f32;      ///< f32 or bf16
@@ -161,13 +162,16 @@ class Channel {
   /// Takes back all that register_memory() and show_memory() were told.
   virtual void forget_memory() {}
 
+  /// Why show_memory() cannot work, whatever the memory is; nothing where it may. It is known from the
+  /// channel's beginning on, so that memory can be planned by it. Other ranks may have another answer.
+  virtual std::string cannot_show_memory() const { return "these channels send messages"; }
   /// Collective over the channel. Shows these stretches of memory of World::allocate, which have the same
   /// sizes on all ranks, to its other ranks. From here on, a canonical reduce_scatter whose `in` lies there
   /// reads the slices of the others where they stand, without scratch: `in` then lies at the same place of
   /// the same stretch on all ranks. The memory stays until the channel ends, or hides or forgets it. Returns
   /// why that cannot be, or nothing; where one rank of the channel has a reason, all must hide the memory.
   virtual std::string show_memory(std::span<const std::span<std::byte>> /*memory*/) {
-    return "these channels send messages";
+    return cannot_show_memory();
   }
   /// Takes back what show_memory() was told.
   virtual void hide_memory() {}

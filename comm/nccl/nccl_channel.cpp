@@ -132,6 +132,10 @@ bool NcclChannel::register_memory(std::byte* memory, std::size_t bytes) {
   return true;
 }
 
+std::string NcclChannel::cannot_show_memory() const {
+  return peers_.cannot_show();
+}
+
 std::string NcclChannel::show_memory(std::span<const std::span<std::byte>> memory) {
   return peers_.show(memory);
 }
@@ -198,7 +202,12 @@ Event NcclChannel::all_gather(Deps deps, const void* in, void* out, std::int64_t
   return end(bytes * static_cast<std::size_t>(size() - 1));
 }
 
+// Operands lie at the same place on all ranks, so that all of them refuse a call without scratch, or none.
 Event NcclChannel::reduce_scatter(Deps deps, const ReduceScatter& what) {
+  WEFT_REQUIRE(what.scratch != nullptr || size() == 1 || what.count == 0 || way_of(what) != Way::messages,
+               "channel {}: a reduce-scatter has no scratch for messages, and its operand does not lie in "
+               "memory that the other ranks read; schedule.peer_reads = false plans scratch",
+               name());
   begin(CallKind::reduce_scatter, deps, bytes_of(what.count, what.wire));
   if (grouped_) {
     deferred_.push_back(what);

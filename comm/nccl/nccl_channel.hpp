@@ -57,6 +57,7 @@ class NcclChannel final : public Channel {
 
   bool register_memory(std::byte* memory, std::size_t bytes) override;
   void forget_memory() override;
+  std::string cannot_show_memory() const override;
   std::string show_memory(std::span<const std::span<std::byte>> memory) override;
   void hide_memory() override;
   bool capturable() const override { return true; }

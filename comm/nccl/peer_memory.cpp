@@ -31,10 +31,10 @@ PeerMemory::PeerMemory(ncclComm_t comm, int rank, int size, int most_blocks)
 PeerMemory::~PeerMemory() = default;
 
 #if NCCL_VERSION_CODE >= 22800
-// The calls are collective, so a rank makes all of them, whatever comes of the first. Windows and device
-// communicators are laid out as the headers say that the kernel was compiled with; other versions of NCCL
-// have other layouts.
-std::string PeerMemory::show(std::span<const std::span<std::byte>> memory) {
+// Windows and device communicators are laid out as the headers say that the kernel was compiled with; other
+// versions of NCCL have other layouts. Of a communicator NCCL knows from its beginning on which ranks can
+// read each other's memory.
+std::string PeerMemory::cannot_show() const {
   int version = 0;
   CHECK_NCCL(ncclGetVersion(&version));
   if (version != NCCL_VERSION_CODE)
@@ -43,7 +43,13 @@ std::string PeerMemory::show(std::span<const std::span<std::byte>> memory) {
   const int near = ncclTeamLsa(comm_).nRanks;
   if (near != size_) return fmt::format("a rank can read the memory of {} of {} ranks", near, size_);
   if (size_ > most_peers) return fmt::format("{} ranks are more than {}", size_, most_peers);
-  std::string why;
+  return {};
+}
+
+// The calls are collective, so a rank makes all of them, whatever comes of the first.
+std::string PeerMemory::show(std::span<const std::span<std::byte>> memory) {
+  std::string why = cannot_show();
+  if (!why.empty()) return why;
   for (const std::span<std::byte> bytes : memory) {
     if (bytes.empty()) continue;
     ncclWindow_t window = nullptr;
@@ -78,8 +84,11 @@ void PeerMemory::hide() {
   shown_.clear();
 }
 #else
-std::string PeerMemory::show(std::span<const std::span<std::byte>> /*memory*/) {
+std::string PeerMemory::cannot_show() const {
   return "Weft was compiled with an NCCL older than 2.28";
+}
+std::string PeerMemory::show(std::span<const std::span<std::byte>> /*memory*/) {
+  return cannot_show();
 }
 void PeerMemory::hide() {}
 #endif

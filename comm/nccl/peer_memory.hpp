@@ -26,6 +26,8 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
+  /// See Channel::cannot_show_memory.
+  std::string cannot_show() const;
   /// See Channel::show_memory.
   std::string show(std::span<const std::span<std::byte>> memory);
   /// Ends what show() has made. No kernel may still read it.

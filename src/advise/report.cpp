@@ -8,6 +8,7 @@
 #include "advise/advise.hpp"
 #include "base/text.hpp"
 #include "compile/machine_profile.hpp"
+#include "compile/teams.hpp"
 
 namespace weft::advise {
 namespace {
@@ -63,6 +64,11 @@ std::string to_text(const Advice& advice, const Question& q) {
     text += fmt::format(" --set {}", setting.find(' ') == std::string::npos ? setting : "'" + setting + "'");
   if (q.costs.profile().compute.threads > 0 && q.per_host > 1)  // ranks of a host share memory
     text += fmt::format("\n  (weft plan takes --ranks-per-host {} beside them)", q.per_host);
+  if (compile::wants_peer_reads(q.deck, q.costs.profile()))
+    text += fmt::format(
+        "\n\nschedule.peer_reads: gradients are taken to need no scratch where the data axis stays within a "
+        "host of {} ranks",
+        q.per_host);
   if (const std::string float8 = compile::float8_text(q.deck, q.costs.profile()); !float8.empty())
     text += "\n\nwarning: " + float8;
   return text + "\n";

@@ -32,6 +32,9 @@ struct Teams {
   int data = 1;
   int context = 1;
   int tensor = 1;
+  /// Whether the GPUs of a group of the axis data read each other's gradients where they stand.
+  bool peer_reads = false;
+  /// Whether ranks of a host share memory.
   bool any() const { return data > 1 || context > 1 || tensor > 1; }
   bool operator==(const Teams&) const = default;
 };

@@ -163,9 +163,9 @@ void plan(const PlanArguments& arguments) {
   const Deck given = compile::planned_for(costs.profile(), parsed);
   const KernelsScope kernels(/*warnings=*/false);
   exec::Matmuls matmuls(given.precision.f32_products);
-  // A mesh that is to be chosen is chosen for hosts, and planned on them.
-  const int per_host =
-      arguments.per_host.value_or(given.parallel.mesh.empty() ? costs.profile().ranks_per_node : 1);
+  // A mesh that is to be chosen is chosen for hosts, and planned on them. GPUs are timed on hosts, too.
+  const bool on_hosts = given.parallel.mesh.empty() || costs.profile().compute.on_gpu();
+  const int per_host = arguments.per_host.value_or(on_hosts ? costs.profile().ranks_per_node : 1);
   const Deck deck = with_mesh(given, arguments.world, per_host, costs, matmuls);
   Dump dump(arguments);
   Mesh mesh = resolve_mesh(deck, arguments.world);
@@ -193,6 +193,9 @@ void plan(const PlanArguments& arguments) {
     std::fputs(plan::report(plan, {arguments.holders}).c_str(), stdout);
     std::fputs(("\n" + compile::schedule_text(chosen.options, plan) + "\n").c_str(), stdout);
     fmt::print("\na run of it {}, estimated\n", runtime::to_text(memory));
+    if (const std::string text = compile::peer_reads_text(deck, mesh, costs.profile(), per_host);
+        !text.empty())
+      fmt::print("{}\n", text);
     std::fputs(too_large_text(most, costs.profile()).c_str(), stdout);
     if (const std::string text = compile::float8_text(deck, costs.profile()); !text.empty())
       fmt::print("warning: {}\n", text);

@@ -95,6 +95,7 @@ std::size_t scratch_bytes(Matmuls& matmuls, const ir::Graph& graph, const ir::No
 }  // namespace
 
 std::size_t member_scratch_bytes(const ir::Graph& graph, const ir::Node& node, std::size_t member) {
+  if (reads_peers(graph, node)) return 0;
   const int ranks = ops::ranks_of(graph, node);
   const std::int64_t elements = graph.local_elements(node.outputs[member]);
   const std::int64_t part = node.op == Op::all_reduce ? elements / ranks : elements;

@@ -109,6 +109,13 @@ inline ReduceOrder reduce_order(const ir::Node& node) {
   return node.attributes.has(ir::Attr::native) ? ReduceOrder::native : ReduceOrder::canonical;
 }
 
+/// Whether the node is a reduction of gradients that reads the other ranks' slices where they stand, and so
+/// has no scratch for them. What these lanes read stands in the arena or in a storage, which are shown.
+inline bool reads_peers(const ir::Graph& graph, const ir::Node& node) {
+  return graph.mesh().teams().peer_reads && node.op == ir::Op::reduce_scatter && node.lane == Lane::reduce &&
+         reduce_order(node) == ReduceOrder::canonical;
+}
+
 /// Whether the node is an all-reduce of units that must sum in the order of the ranks. Such a sum is made as
 /// a reduce-scatter and an all-gather, because the library's own adds in an order that may depend on sizes.
 inline bool is_ordered_sum(const ir::Graph& graph, const ir::Node& node) {

@@ -18,7 +18,6 @@ namespace weft::runtime {
 
 Session::Session(const Deck& deck, comm::World& world)
     : world_(world),
-      peer_reads_(deck.schedule.peer_reads),
       mesh_(resolve_mesh(deck, world.size())),
       stage_places_{mesh_.size(pipe_axis), folds(deck.pipeline.schedule)},
       shards_(mesh_.size(data_axis)),
@@ -47,6 +46,7 @@ Session::Session(const Deck& deck, comm::World& world)
   }
   open(std::move(openings));
   find_teams(deck);
+  decide_peer_reads(deck);
   decide_capture(deck);
 }
 
@@ -125,8 +125,10 @@ void Session::drop_uneven(std::vector<int>& team, bool good) {
 
 /// The ranks of a context axis are in the groups of data, so their teams are part of those.
 void Session::set_teams() {
-  mesh_.set_teams({static_cast<int>(data_team_.size()), data_team_.size() > 1 ? context_team_ : 1,
-                   static_cast<int>(tensor_team_.size())});
+  mesh_.set_teams({.data = static_cast<int>(data_team_.size()),
+                   .context = data_team_.size() > 1 ? context_team_ : 1,
+                   .tensor = static_cast<int>(tensor_team_.size()),
+                   .peer_reads = peer_reads_});
 }
 
 /// The ranks of the window: a row of this rank's team along data for each rank of its team along tensor.
@@ -171,6 +173,16 @@ void Session::give_up_a_team() {
 }
 
 void Session::reserve(const MakePlans& make_plans) {
+  const bool without_scratch = peer_reads_;
+  take_memory(make_plans);
+  if (without_scratch && !peer_reads_) {  // but messages need it
+    give_memory_back();
+    take_memory(make_plans);
+  }
+  if (memory_.window() != nullptr) share_channels(*memory_.window());
+}
+
+void Session::take_memory(const MakePlans& make_plans) {
   std::vector<const plan::Plan*> plans = make_plans();
   exec::SharedMemory shared;
   while (wants_window(plans)) {
@@ -190,7 +202,16 @@ void Session::reserve(const MakePlans& make_plans) {
   suitable = comm::on_all_ranks(world_, suitable);
   if (suitable) register_memory();
   show_memory(suitable);
-  if (memory_.window() != nullptr) share_channels(*memory_.window());
+}
+
+/// Frees the memory on all ranks. None of them frees what another one has mapped, and none looks for free
+/// memory before those that share its device have returned theirs.
+void Session::give_memory_back() {
+  for (const Lane lane : communication_lanes)
+    if (channel(lane) != nullptr) channel(lane)->forget_memory();
+  world_.barrier();
+  memory_ = exec::Memory();
+  world_.barrier();
 }
 
 /// Registers the memory with the channels whose ranks have one plan, and so each operand at the same place of
@@ -207,15 +228,26 @@ void Session::register_memory() {
   for (comm::Channel* one : alike) one->forget_memory();
 }
 
+void Session::decide_peer_reads(const Deck& deck) {
+  const comm::Channel* const reduce = channel(Lane::reduce);
+  if (deck.schedule.peer_reads && reduce != nullptr && !device_is_host())
+    allow_peer_reads(reduce->cannot_show_memory());
+}
+
 /// Lets the ranks of the data axis read each other's gradients, where the deck wants it: all ranks or none,
 /// because they would wait for each other in different ways. Other lanes' memory is not shown: what they add
 /// up in the library's order would get another order where it lies in memory that is.
 void Session::show_memory(bool suitable) {
-  comm::Channel* const reduce = channel(Lane::reduce);
-  if (!peer_reads_ || reduce == nullptr || device_is_host()) return;
-  const std::string why = suitable ? memory_.show_to(*reduce) : "there is no memory that ranks can share";
-  if (comm::on_all_ranks(world_, why.empty())) return;
-  reduce->hide_memory();
+  if (!peer_reads_) return;
+  comm::Channel& reduce = *channel(Lane::reduce);
+  allow_peer_reads(suitable ? memory_.show_to(reduce) : "there is no memory that ranks can share");
+  if (!peer_reads_) reduce.hide_memory();
+}
+
+void Session::allow_peer_reads(const std::string& why) {
+  peer_reads_ = comm::on_all_ranks(world_, why.empty());
+  set_teams();
+  if (peer_reads_) return;
   const std::vector<std::string> of_ranks = world_.gather_strings(why);
   const auto first = std::find_if(of_ranks.begin(), of_ranks.end(), [](auto& text) { return !text.empty(); });
   if (first == of_ranks.end()) return;  // on all ranks but the first

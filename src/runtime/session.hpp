@@ -53,7 +53,8 @@ class Session {
 
   comm::World& world() { return world_; }
   /// The mesh. It has teams, of this rank and its neighbours on the axes data, context and tensor, where
-  /// the device is the host, every host has as many ranks, and the deck allows it.
+  /// the device is the host, every host has as many ranks, and the deck allows it. It has peer_reads where
+  /// the deck wants them on GPUs, and all ranks can do so.
   const Mesh& mesh() const { return mesh_; }
   /// How many ranks there are in all.
   int ranks() const { return mesh_.world(); }
@@ -94,7 +95,8 @@ class Session {
   void check_same_plan(const plan::Plan& plan);
   using MakePlans = std::function<std::vector<const plan::Plan*>()>;
   /// Collective: makes the plans and allocates what they need. Call it once. When a host gives no shared
-  /// memory, mesh() loses its teams, and the plans are made again without them.
+  /// memory, mesh() loses its teams, and the plans are made again without them. So they are without
+  /// peer_reads when a rank's memory cannot be shown to the others.
   void reserve(const MakePlans& make_plans);
   /// Collective: binds a plan whose memory is reserved. What its kernels warn of is said once for all ranks.
   std::unique_ptr<exec::Executor> bind(plan::Plan plan);
@@ -123,12 +125,18 @@ class Session {
   /// Opens the window of this rank's teams; null on all ranks when one of them cannot have it.
   exec::SharedMemory open_window(exec::Memory::Plans plans);
   void share_channels(comm::Window& window);
+  void take_memory(const MakePlans& make_plans);
+  void give_memory_back();
   void register_memory();
+  /// Decides whether the plans can do without scratch for gradients: on all ranks or on none.
+  void decide_peer_reads(const Deck& deck);
   void show_memory(bool suitable);
+  /// Collective: gives peer reads up unless no rank says why they are impossible.
+  void allow_peer_reads(const std::string& why);
 
   comm::World& world_;
   CudaGraph capture_ = CudaGraph::off;
-  bool peer_reads_;  ///< whether the deck wants them
+  bool peer_reads_ = false;  ///< whether the deck wants them, and no rank has found that they are impossible
   Mesh mesh_;
   std::vector<int> data_team_, tensor_team_;  ///< world ranks of this rank's teams on either axis
   int context_team_ = 1;                      ///< how many ranks of its data team share its sequences

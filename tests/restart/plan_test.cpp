@@ -301,6 +301,46 @@ TEST_F(PlanCommand, ForAGpuIsThatOfAGpusBuild) {
   EXPECT_NE(any_order.out.find("any_order"), std::string::npos);
 }
 
+/// A plan counts scratch for gradients as the run will where GPUs can read each other's memory within a host,
+/// and says that it takes them to.
+TEST_F(PlanCommand, CountsNoScratchOfGradientsThatAreRead) {
+  struct Case {
+    std::vector<std::string> more;
+    bool scratch;
+    std::string said;
+  };
+  const std::string set = "schedule.peer_reads=true", start = "schedule.peer_reads: gradients are ";
+  const Case cases[] = {
+      {{"--set", set}, false, start + "read where they stand, without scratch; "},
+      {{"--set", set, "--ranks-per-host", "1"}, true, start + "taken to be sent as messages, "},
+      {{}, true, ""}};
+  for (const Case& one : cases) {
+    std::vector<std::string> arguments{"--world", "2", "--machine", "h100"};
+    arguments.insert(arguments.end(), one.more.begin(), one.more.end());
+    const Ended planned = plan(arguments);
+    EXPECT_STATUS(planned, 0);
+    const std::string said = line_of(planned.out, "schedule.peer_reads: ");
+    EXPECT_EQ(said.substr(0, one.said.size()), one.said);
+    EXPECT_EQ(said.empty(), one.said.empty()) << said;
+    arguments.emplace_back("--dump-after=memory");
+    std::istringstream dump(plan(arguments).out);
+    int reductions = 0, with_scratch = 0;
+    for (std::string line; std::getline(dump, line);) {
+      if (!line.starts_with("reduce ") || line.find(": reduce_scatter ") == std::string::npos) continue;
+      ++reductions;
+      with_scratch += line.find(" scratch[") == std::string::npos ? 0 : 1;
+    }
+    EXPECT_GT(reductions, 0);
+    EXPECT_EQ(with_scratch, one.scratch ? reductions : 0);
+  }
+  const Ended advice = run(weft({"advise", deck(), "--world", "2", "--machine", "h100", "--set", set}));
+  EXPECT_STATUS(advice, 0);
+  EXPECT_NE(
+      line_of(advice.out, start + "taken to need no scratch where the data axis stays within a host of 8"),
+      "")
+      << advice.out;
+}
+
 TEST_F(PlanCommand, AfterTheMemoryPassAreAddressesAndWaits) {
   const Ended planned = plan({"--world", "2", "--dump-after=memory", "--set", "schedule.bucketing=none"});
   EXPECT_STATUS(planned, 0);

@@ -482,6 +482,18 @@ TEST_F(Nccl, IsCapturedWithAnotherStream) {
 }
 
 #ifdef WEFT_FAKECUDA
+/// A sum without scratch whose operand no other rank can read is refused on all ranks, before it calls NCCL.
+void expect_refused(Channel& c, const void* memory, std::int64_t count) {
+  OnDevice<float> out{std::vector<float>(static_cast<std::size_t>(count))};
+  try {
+    c.reduce_scatter({}, {memory, out.data(), nullptr, count});
+    ADD_FAILURE() << "it was called";
+  } catch (const std::logic_error& e) {
+    const std::string line = e.what();
+    EXPECT_NE(line.find(": a reduce-scatter has no scratch for messages"), std::string::npos) << line;
+  }
+}
+
 /// One rank cannot show its memory, or none can. Messages then make the same sums, from the same memory.
 TEST_F(Nccl, MemoryIsShownByAllRanksOrByNone) {
   if (c_.size() == 1) GTEST_SKIP() << "one rank has no peers";
@@ -507,6 +519,7 @@ TEST_F(Nccl, MemoryIsShownByAllRanksOrByNone) {
     ::unsetenv("FAKECUDA_FAULT");
     EXPECT_EQ(why.substr(0, fault.why.size()), here ? fault.why : "");
     c_.hide_memory();
+    expect_refused(c_, memory.get(), 257);
     EXPECT_EQ(fakecuda::objects("windows") + fakecuda::objects("device communicators"), 0);
     check_sum<float, float>(c_, 257, DType::f32, DType::f32, ReduceOrder::canonical);
     world().barrier();

@@ -1,10 +1,12 @@
 // Tests what the ranks of a session must have in common, and the memory that is left for each.
 #include "runtime/session.hpp"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/device.hpp"
@@ -55,8 +57,21 @@ TEST(Session, ARankWithAnotherPlanIsFound) {
 }
 
 #ifdef WEFT_FAKECUDA
+/// How many reduce-scatters of gradients a plan has, and for how many of them it has scratch.
+std::pair<int, int> reductions(const plan::Plan& plan) {
+  int all = 0, with_scratch = 0;
+  for (const plan::Instruction& i : plan.instructions) {
+    if (i.lane != Lane::reduce || plan.graph.node(i.node).op != ir::Op::reduce_scatter) continue;
+    ++all;
+    with_scratch += i.scratch.bytes > 0 ? 1 : 0;
+  }
+  return {all, with_scratch};
+}
+
 /// One rank gets no memory that can be registered, or cannot register what it has, or cannot show it to the
-/// others. The fake of NCCL compares where the operands of all ranks lie.
+/// others, which it may know from the beginning, or find only when there is memory. Plans have scratch for
+/// messages where these are sent, and none where gradients are read. The fake of NCCL compares where the
+/// operands of all ranks lie.
 TEST(Session, MemoryIsRegisteredAndShownByAllRanksOrByNone) {
   comm::World& world = test::world();
   const auto curve = [&](const std::string& peer_reads, const char* fault, const std::string& why = {}) {
@@ -71,6 +86,9 @@ TEST(Session, MemoryIsRegisteredAndShownByAllRanksOrByNone) {
     const bool refused = several && !why.empty() && world.rank() == 0;
     EXPECT_EQ(said.find("schedule.peer_reads has no effect (rank ") != std::string::npos, refused) << said;
     EXPECT_EQ(said.find(why + "); gradients are sent as messages") != std::string::npos, refused) << said;
+    const auto [reduced, with_scratch] = reductions(trainer.plan());
+    EXPECT_EQ(reduced > 0, several);
+    EXPECT_EQ(with_scratch, reads ? 0 : reduced);
     return test::train_steps(trainer, 2);
   };
   const test::Curve registered = curve("false", nullptr);
@@ -78,6 +96,8 @@ TEST(Session, MemoryIsRegisteredAndShownByAllRanksOrByNone) {
   EXPECT_EQ(curve("true", nullptr), registered);
   EXPECT_EQ(curve("true", "ncclMemAlloc", "there is no memory that ranks can share"), registered);
   EXPECT_EQ(curve("true", "ncclDevCommCreate", "FAKECUDA_FAULT asks for it"), registered);
+  const std::string near = fmt::format("a rank can read the memory of 1 of {} ranks", world.size());
+  EXPECT_EQ(curve("true", "ncclTeamLsa", near), registered);
 }
 
 /// The shape is that of no other test, because each is warned of once in a process.

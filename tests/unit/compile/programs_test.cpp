@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "compile/machine_profile.hpp"
 #include "compile/scheduling.hpp"
+#include "compile/teams.hpp"
 #include "support/small_deck.hpp"
 
 namespace weft::compile {
@@ -54,6 +55,37 @@ TEST(Programs, AMachineThatDecodesFloat8IsNamed) {
     }
   }
   EXPECT_TRUE(none > 0 && one_scale > 0 && all > 0) << none << " " << one_scale << " " << all;
+}
+
+/// A group of the data axis must have a host for itself, or share one with other groups.
+TEST(Teams, GpusOfAHostReadEachOthersGradients) {
+  const machine::Profile gpus = machine::shipped_machine("h100").value(), host;
+  const Deck wanted = test::small_deck({"schedule.peer_reads=true"});
+  const auto text = [&](const Deck& deck, const machine::Profile& machine, std::vector<MeshAxis> axes,
+                        int per_host) {
+    Mesh mesh(std::move(axes));
+    mesh.set_teams(teams_of(deck, mesh, machine, per_host));
+    const std::string said = peer_reads_text(deck, mesh, machine, per_host);
+    EXPECT_EQ(mesh.teams().peer_reads, said.find(": gradients are read where they stand") != said.npos);
+    return said.substr(0, said.find(mesh.teams().peer_reads ? ';' : ','));
+  };
+  const std::string start = "schedule.peer_reads: gradients are ",
+                    reads = start + "read where they stand, without scratch",
+                    messages = start + "taken to be sent as messages";
+  EXPECT_EQ(text(wanted, gpus, {{"data", 8}}, 8), reads);
+  EXPECT_EQ(text(wanted, gpus, {{"data", 2}}, 8), reads);
+  EXPECT_EQ(text(wanted, gpus, {{"replica", 2}, {"data", 8}}, 8), reads);
+  EXPECT_EQ(text(wanted, gpus, {{"data", 4}, {"tensor", 2}}, 8), reads);
+  EXPECT_EQ(text(wanted, gpus, {{"data", 8}}, 4), messages);
+  EXPECT_EQ(text(wanted, gpus, {{"data", 8}}, 1), messages);
+  EXPECT_EQ(text(wanted, gpus, {{"data", 8}, {"tensor", 2}}, 8), messages);
+  EXPECT_EQ(text(wanted, gpus, {{"data", 6}}, 4), messages) << "hosts of four and of two";
+  EXPECT_EQ(text(wanted, gpus, {{"data", 1}, {"tensor", 8}}, 8), "");
+  EXPECT_EQ(text(wanted, host, {{"data", 2}}, 2), "");
+  EXPECT_EQ(text(test::small_deck(), gpus, {{"data", 8}}, 8), "");
+  EXPECT_EQ(text(test::small_deck({"schedule.peer_reads=true", "precision.reduction=native"}), gpus,
+                 {{"data", 8}}, 8),
+            "");
 }
 
 TEST(Programs, AnOperationThatIsNoneIsToldWithTheNearest) {

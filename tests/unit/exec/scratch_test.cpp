@@ -77,6 +77,40 @@ TEST(GpuScratch, OfFloat8IsThatOfTheDevicesProducts) {
   }
 }
 
+/// Gradients that are read where they stand need no scratch. What goes as messages all the same needs as much
+/// as without such reads: activations, sums over replicas, and sums that the library makes in its own order.
+TEST(GpuScratch, OfGradientsThatAreReadIsNone) {
+  const plan::ScratchQuery query = gpu_scratch_query(gpu_with(1e15, 0));
+  for (const ShardMode mode : test::all_modes)
+    for (const ReduceOrder order : {ReduceOrder::canonical, ReduceOrder::native}) {
+      test::SmallModel small;
+      small.replicas = small.tensor = 2;
+      small.options.shard.mode = mode;
+      small.options.shard.reduction = order;
+      const ir::Graph messages = small.step();
+      small.peer_reads = true;
+      const ir::Graph reads = small.step();
+      ASSERT_EQ(reads.nodes().size(), messages.nodes().size());
+      int gradients = 0, others = 0;
+      for (std::size_t i = 0; i < reads.nodes().size(); ++i) {
+        const ir::Node &read = reads.nodes()[i], &sent = messages.nodes()[i];
+        ASSERT_EQ(read.op, sent.op);
+        if (!ir::is_collective(sent.op)) continue;
+        const std::int64_t bytes = query(messages, sent);
+        if (sent.op == Op::reduce_scatter && sent.lane == Lane::reduce) {
+          ++gradients;
+          EXPECT_GT(bytes, 0) << sent.module;
+          EXPECT_EQ(query(reads, read), order == ReduceOrder::canonical ? 0 : bytes) << sent.module;
+        } else {
+          others += bytes > 0 ? 1 : 0;
+          EXPECT_EQ(query(reads, read), bytes) << sent.module;
+        }
+      }
+      EXPECT_GT(gradients, 0);
+      EXPECT_EQ(others > 0, order == ReduceOrder::canonical) << "sums over replicas";
+    }
+}
+
 /// A host that plans for a GPU asks as the GPU's build does, and for itself as its own libraries do.
 TEST(GpuScratch, IsAskedForWhereAGpuIsPlannedFor) {
   if (!device_is_host()) GTEST_SKIP() << "this build asks its own libraries";

@@ -20,6 +20,7 @@ struct SmallModel {
   int team = 1;  ///< ranks of the data axis that share memory
   int tensor_team = 1;
   int context_team = 1;
+  bool peer_reads = false;  ///< whether GPUs of the data axis read each other's gradients
   int rounds = 1;
   std::int64_t batch = 2, seq = 16;
   passes::PassOptions options;
@@ -32,7 +33,7 @@ struct SmallModel {
     if (context > 1) axes.push_back({"context", context});
     if (tensor > 1) axes.push_back({"tensor", tensor});
     Mesh mesh(std::move(axes));
-    mesh.set_teams({.data = team, .context = context_team, .tensor = tensor_team});
+    mesh.set_teams({.data = team, .context = context_team, .tensor = tensor_team, .peer_reads = peer_reads});
     return mesh;
   }
   ir::Graph forward() const {
