@@ -1,6 +1,6 @@
 # Checks that a build names the commit of its sources, and follows it, in small repositories with cmake/weft_commit.cmake:
 #
-#   cmake -D SOURCE=WEFT -D FOLDER=SCRATCH -P check_commit.cmake
+#   cmake -D SOURCE=WEFT -D FOLDER=SCRATCH -D NINJA=ninja -P check_commit.cmake
 
 cmake_minimum_required(VERSION 3.22)
 
@@ -10,6 +10,10 @@ if(NOT git)
   return()
 endif()
 set(ENV{GIT_CONFIG_GLOBAL} /dev/null)
+set(ENV{GIT_CONFIG_NOSYSTEM} 1)
+foreach(variable GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY)
+  unset(ENV{${variable}})  # a hook has them, and they are of another repository
+endforeach()
 foreach(who AUTHOR COMMITTER)
   set(ENV{GIT_${who}_NAME} test)
   set(ENV{GIT_${who}_EMAIL} test@localhost)
@@ -34,7 +38,7 @@ endfunction()
 # Builds, and compares with ${expected}.
 function(expect tree expected when)
   if(NOT EXISTS "${tree}/build/CMakeCache.txt")
-    run(${CMAKE_COMMAND} -G Ninja -S "${tree}" -B "${tree}/build")
+    run(${CMAKE_COMMAND} -G Ninja -D "CMAKE_MAKE_PROGRAM=${NINJA}" -S "${tree}" -B "${tree}/build")
   endif()
   run(${CMAKE_COMMAND} --build "${tree}/build")
   file(READ "${tree}/build/commit" found)

@@ -62,9 +62,12 @@ std::string to_text(const Advice& advice, const Question& q) {
   text += "\nThe first as settings:\n ";
   for (const std::string& setting : settings(advice.rows.front().arrangement))
     text += fmt::format(" --set {}", setting.find(' ') == std::string::npos ? setting : "'" + setting + "'");
-  if (q.costs.profile().compute.threads > 0 && q.per_host > 1)  // ranks of a host share memory
+  const machine::Profile& machine = q.costs.profile();
+  const bool share = machine.compute.threads > 0 && q.per_host > 1;  // ranks of a host share memory
+  const bool read = compile::wants_peer_reads(q.deck, machine);
+  if (share || (read && q.per_host != machine.ranks_per_node))
     text += fmt::format("\n  (weft plan takes --ranks-per-host {} beside them)", q.per_host);
-  if (compile::wants_peer_reads(q.deck, q.costs.profile()))
+  if (read)
     text += fmt::format(
         "\n\nschedule.peer_reads: gradients are taken to need no scratch where the data axis stays within a "
         "host of {} ranks",

@@ -228,8 +228,10 @@ void add_plan(CLI::App& app) {
                           fmt::format("{}", fmt::join(machine::shipped_machine_names(), ", ")) +
                           ", or a file of `weft profile`");
   command
-      ->add_option("--ranks-per-host", arguments->per_host,
-                   "Ranks of a host, which share memory; none is shared without it")
+      ->add_option(
+          "--ranks-per-host", arguments->per_host,
+          "Ranks of a host, which share memory or, of GPUs, may read each other's; default: 1, and the "
+          "machine's number on GPUs and where the mesh is chosen")
       ->check(whole_number_from(1));
   command
       ->add_option("--pipe-rank", arguments->pipe_rank,

@@ -107,7 +107,7 @@ Step::Step(const Deck& deck, runtime::Session& session) : session_(session) {
     session.check_same_plan(plan);
     const auto replan = [&](const Deck& changed, int ranks, int place) {
       Mesh mesh = resolve_mesh(changed, ranks);
-      mesh.set_teams(session.mesh().teams());
+      mesh.set_teams(session.teams_of(ranks));
       return memory_of(changed, make(changed, mesh, place));
     };
     runtime::check_memory(deck, memory_of(deck, plan), replan, session.world());

@@ -143,7 +143,7 @@ RunPlans make_run_plans(const Deck& deck, Session& session, const machine::CostM
   const std::int64_t largest_baseline = most(plans.memory.baseline);
   const auto replan = [&](const Deck& changed, int ranks, int place) {
     Mesh mesh = resolve_mesh(changed, ranks);
-    mesh.set_teams(session.mesh().teams());
+    mesh.set_teams(session.teams_of(ranks));
     compile::Chosen chosen = choose(changed, mesh, place);
     const plan::Plan plan = compile::take_plan(chosen, changed, mesh, scratch);
     PlannedMemory memory = planned_memory(changed, plan, nullptr, 0, neighbours);

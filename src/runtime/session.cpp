@@ -230,7 +230,8 @@ void Session::register_memory() {
 
 void Session::decide_peer_reads(const Deck& deck) {
   const comm::Channel* const reduce = channel(Lane::reduce);
-  if (deck.schedule.peer_reads && reduce != nullptr && !device_is_host())
+  const bool ordered = deck.precision.reduction == ReduceOrder::canonical;  // else NCCL adds up by itself
+  if (deck.schedule.peer_reads && ordered && reduce != nullptr && !device_is_host())
     allow_peer_reads(reduce->cannot_show_memory());
 }
 

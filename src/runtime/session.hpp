@@ -56,6 +56,13 @@ class Session {
   /// the device is the host, every host has as many ranks, and the deck allows it. It has peer_reads where
   /// the deck wants them on GPUs, and all ranks can do so.
   const Mesh& mesh() const { return mesh_; }
+  /// The teams that a mesh of so many ranks is taken to have: these. With other ranks than there are now, it
+  /// may reach over hosts that do not read each other's memory.
+  Teams teams_of(int ranks) const {
+    Teams teams = mesh_.teams();
+    teams.peer_reads = teams.peer_reads && ranks == this->ranks();
+    return teams;
+  }
   /// How many ranks there are in all.
   int ranks() const { return mesh_.world(); }
   int rank() const { return world_.rank(); }

@@ -104,7 +104,8 @@ void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::
     check_key(saved_valid, valid, place_of(deck, "data.valid"), checkpoint);
 }
 
-void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const data::Tokenizer& tokenizer) {
+void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const data::Tokenizer& tokenizer,
+                             const std::string& named) {
   for (const ckpt::DataFile& file : of_key(saved, "data.train")) {
     std::optional<data::TokenFile> opened;
     try {
@@ -112,8 +113,15 @@ void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const dat
     } catch (const Error&) {
       continue;
     }
-    if (opened->fingerprint() == file.fingerprint && opened->tokenizer() != data::TokenizerKind::unknown)
+    const bool tells = opened->tokenizer() != data::TokenizerKind::unknown && opened->tokenizer_hash() != 0;
+    if (opened->fingerprint() != file.fingerprint || !tells) continue;
+    try {
       data::check_tokenizer(*opened, tokenizer);
+    } catch (const Error& e) {
+      throw Error(ExitCode::bad_input,
+                  fmt::format("--tokenizer {}: not that of the data that the checkpoint was trained on ({})",
+                              named, e.what()));
+    }
   }
 }
 

@@ -42,8 +42,9 @@ void check_continued_files(const std::vector<ckpt::DataFile>& saved, const std::
                            const Deck& deck, const std::string& checkpoint);
 
 /// Throws Error(bad_input) where a file that a checkpoint was trained on (`saved`) is still there and says
-/// that another tokenizer wrote it. Nothing can be said of files that have gone or changed, or were made
-/// elsewhere.
-void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const data::Tokenizer& tokenizer);
+/// that another tokenizer wrote it than this one, which the user calls `named`. Nothing can be said of files
+/// that have gone or changed, and of those that do not know the hash of their tokenizer.
+void check_tokenizer_of_data(const std::vector<ckpt::DataFile>& saved, const data::Tokenizer& tokenizer,
+                             const std::string& named);
 
 }  // namespace weft::train

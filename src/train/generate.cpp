@@ -164,7 +164,7 @@ void generate(const GenerateOptions& options, comm::World& world,
         "--tokenizer {}: its vocabulary has {} entries, the model's {}; give the tokenizer that made "
         "the training data",
         options.tokenizer, tokenizer->vocab(), deck.model.vocab);
-    if (world.rank() == 0) check_tokenizer_of_data(manifest.run.data, *tokenizer);
+    if (world.rank() == 0) check_tokenizer_of_data(manifest.run.data, *tokenizer, options.tokenizer);
   });
   Generator generator(world, std::move(deck));
   try {

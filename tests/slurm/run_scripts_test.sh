@@ -4,6 +4,8 @@
 # dpkg-query, CMake, pip, sha256sum, mmdebstrap, buildah and clang++.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+# A hook has these, and they are of another repository than those below.
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_OBJECT_DIRECTORY
 
 dir=$(mktemp -d /tmp/weft-scripts.XXXXXX) || exit 1
 trap 'rm -rf "$dir"' EXIT

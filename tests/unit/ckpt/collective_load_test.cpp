@@ -185,6 +185,23 @@ TEST(Load, AFileThatWasSeenAMomentAgoIsNoDamage) {
   }
 }
 
+/// An older checkpoint is not taken in its place, and the line says what storage has answered.
+TEST(Load, AManifestThatStorageDoesNotGiveIsNamed) {
+  TemporaryDirectory dir;
+  ASSERT_TRUE(save_with(1, dir.path(), 6, 42).front().ok);
+  const std::string manifest = save_with(1, dir.path(), 7, 42).front().path + "/manifest.json";
+  fs::remove(manifest);
+  fs::create_symlink("manifest.json", manifest);
+  try {
+    find_latest(dir.path());
+    ADD_FAILURE() << "no error";
+  } catch (const io::Unreadable& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find(manifest), std::string::npos) << said;
+    EXPECT_NE(said.find("Too many levels of symbolic links"), std::string::npos) << said;
+  }
+}
+
 TEST(Load, GivesElementsOfSlicesWithoutMemoryInParts) {
   TemporaryDirectory dir;
   SaveOptions options;

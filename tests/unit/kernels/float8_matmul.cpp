@@ -74,7 +74,13 @@ TEST(Float8Matmul, TakesTheAlgorithmsThatItOffers) {
       EXPECT_TRUE(first->take({{name_of(spec), "of a GPU"}})) << "there is nothing to take";
       continue;
     }
+#ifdef WEFT_FAKECUDA
     ASSERT_FALSE(offered.empty());
+#endif
+    if (offered.empty()) {  // the device or its library has no such product, and operands are decoded
+      EXPECT_FALSE(first->take({{name_of(spec), "cuBLASLt 1 2 3"}}));
+      continue;
+    }
     EXPECT_EQ(first->algorithms(1), std::vector<std::string>{offered[0]});
     EXPECT_EQ(first->algorithm(), offered[0]);
     const bool forward = shape.form == MatmulForm::forward;
