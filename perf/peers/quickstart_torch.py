@@ -42,13 +42,15 @@ def loss_sum(model, sequences, cast):
 
 
 class Run:
-    def __init__(self, deck, weights):
+    def __init__(self, deck, weights, autocast, prepare=lambda _model: None):
+        """autocast: whether forward runs under autocast to bf16. prepare changes the model once it has its weights, before it has an optimizer."""
         self.deck, self.data, self.o, self.steps = deck, deck["data"], deck["optimizer"], deck["run"]["steps"]
         self.model = Llama(shape_of(deck))
         load_weights(self.model, weights)
+        prepare(self.model)
         self.train_file = one_file(self.data["train"], "data.train")
         self.valid_file = one_file(self.data["valid"], "data.valid") if self.data["valid"] else None
-        self.cast = torch.autocast("cpu", torch.bfloat16) if deck["precision"]["params"] == "bf16" else nullcontext()
+        self.cast = torch.autocast("cpu", torch.bfloat16) if autocast else nullcontext()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.o["lr"], betas=(self.o["beta1"], self.o["beta2"]),
                                            eps=self.o["eps"], weight_decay=self.o["weight_decay"], fused=True)
 
@@ -95,7 +97,7 @@ def main():
     deck, weights, step = open_checkpoint(a.checkpoint)
     if step != 0:
         raise SystemExit(f"{a.checkpoint} is of step {step}; this peer starts from step 0, without moments")
-    run, out = Run(deck, weights), open(a.out, "w") if a.out else None
+    run, out = Run(deck, weights, autocast=deck["precision"]["params"] == "bf16"), open(a.out, "w") if a.out else None
     last = min(run.steps, a.steps or run.steps)
     for s in range(last):
         records, every = [run.step(s)], run.data["valid_every"]

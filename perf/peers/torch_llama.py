@@ -57,7 +57,8 @@ def with_ddp(model, wire):
 
 def with_fsdp2(model, low_precision, wire, reshard, mesh=None):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=wire) if low_precision else MixedPrecisionPolicy()
+    # Layers get activations in bf16 as it is. A cast of their inputs would round RoPE's tables, too, which torchtitan's complex ones escape.
+    policy = MixedPrecisionPolicy(torch.bfloat16, wire, cast_forward_inputs=False) if low_precision else MixedPrecisionPolicy()
     for layer in model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
     return fully_shard(model, mesh=mesh, mp_policy=policy)
