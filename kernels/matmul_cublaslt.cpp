@@ -162,16 +162,22 @@ std::vector<std::string> texts_of(const std::vector<cublasLtMatmulAlgo_t>& algor
   return texts;
 }
 
-/// The algorithm of this text; nothing where the library or the device does not know it for this product.
-std::optional<cublasLtMatmulAlgo_t> known(const std::string& text, const MatmulDescription& description,
-                                          const Layout& a, const Layout& b, const Layout& c) {
-  const auto algorithm = from_text(text);
-  if (!algorithm) return std::nullopt;
+/// Lets `choice` be the algorithm that the map has for the product of this name, if it has one. Returns
+/// false, and leaves the choice as it is, where the library or the device does not know that algorithm for
+/// it.
+bool take_named(const ProductAlgorithms& algorithms, const std::string& product,
+                const MatmulDescription& description, const Layout& a, const Layout& b, const Layout& c,
+                std::optional<cublasLtMatmulAlgo_t>& choice) {
+  const auto named = algorithms.find(product);
+  if (named == algorithms.end()) return true;
+  const auto algorithm = from_text(named->second);
+  if (!algorithm) return false;
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(handle(), description.value, a.value, b.value,
                                                         c.value, c.value, &*algorithm, &result);
-  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > workspace_bytes) return std::nullopt;
-  return algorithm;
+  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > workspace_bytes) return false;
+  choice = algorithm;
+  return true;
 }
 
 }  // namespace
@@ -252,12 +258,8 @@ std::string Matmul::algorithm() const {
 }
 
 bool Matmul::take(const ProductAlgorithms& algorithms) {
-  const auto named = algorithms.find(name_of(spec_));
-  if (named == algorithms.end()) return true;
-  const auto algorithm = known(named->second, impl_->description, impl_->b, impl_->a, impl_->c);
-  if (!algorithm) return false;
-  impl_->choices[0] = *algorithm;
-  return true;
+  return take_named(algorithms, name_of(spec_), impl_->description, impl_->b, impl_->a, impl_->c,
+                    impl_->choices[0]);
 }
 
 std::size_t Matmul::scratch_bytes() const {
@@ -321,12 +323,7 @@ class CublasltNarrowProduct final : public Float8Matmul {
   }
 
   bool take(const ProductAlgorithms& algorithms) override {
-    const auto named = algorithms.find(name_of(spec()));
-    if (named == algorithms.end()) return true;
-    const auto algorithm = known(named->second, description_, w_, x_, y_);
-    if (!algorithm) return false;
-    algorithm_ = algorithm;
-    return true;
+    return take_named(algorithms, name_of(spec()), description_, w_, x_, y_, algorithm_);
   }
 
   std::size_t scratch_bytes() const override {

@@ -16,15 +16,6 @@ namespace {
 
 using kernels::ProductAlgorithms;
 
-/// A step whose two layers have products of the same shapes: in bf16, and in the second's ffn in Float8.
-ir::Graph step_with_float8() {
-  test::SmallModel small;
-  small.spec.float8 = {"layers.1.ffn"};
-  small.options.float8 = true;
-  small.options.precision.params = DType::bf16;
-  return small.step();
-}
-
 void make_products(Matmuls& matmuls, const ir::Graph& graph) {
   for (const ir::Node& node : graph.nodes()) {
     if (ir::is_float8_product(node.op)) matmuls.get_float8(graph, node);
@@ -43,7 +34,8 @@ bool decodes(Matmuls& matmuls) {
 #endif
 }
 
-/// For each of the products the last algorithm that the library offers; hosts have none, and take nothing.
+/// Maps each of the products to the last algorithm that the library offers for it. Hosts have no algorithms;
+/// there a product is mapped to a word, which it does not take.
 template <class Product>
 ProductAlgorithms last_of(const std::vector<Product*>& products) {
   ProductAlgorithms last;
@@ -59,8 +51,8 @@ ProductAlgorithms last_of(const std::vector<Product*>& products) {
   return last;
 }
 
-/// By what a product runs that could take an algorithm of the map: that one, or else the library's first
-/// choice. It is nothing on hosts.
+/// Gives the algorithm by which a product must run: that of the map, or else the library's first choice. On
+/// hosts its text is empty.
 template <class Product>
 std::string expected_algorithm(const Product& product, const ProductAlgorithms& algorithms) {
   if (device_is_host()) return "";
@@ -77,7 +69,7 @@ void expect_taken(const std::vector<Product*>& products, const ProductAlgorithms
 
 /// A profile of a Weft that measured no products in Float8 names those in bf16 alone.
 TEST(Matmuls, TakeTheAlgorithmsOfTheirOwnNames) {
-  const ir::Graph graph = step_with_float8();
+  const ir::Graph graph = test::small_step_with_float8();
   Matmuls untouched;
   make_products(untouched, graph);
   ASSERT_GE(untouched.float8_products().size(), 4U) << "forward and backward of two shapes";
@@ -103,7 +95,7 @@ TEST(Matmuls, TakeTheAlgorithmsOfTheirOwnNames) {
 
 /// On hosts there is nothing to take, and nothing to refuse.
 TEST(Matmuls, CountTheAlgorithmsInFloat8ThatNobodyKnows) {
-  const ir::Graph graph = step_with_float8();
+  const ir::Graph graph = test::small_step_with_float8();
   for (const bool before : {true, false}) {
     Matmuls untouched, matmuls;
     make_products(untouched, graph);

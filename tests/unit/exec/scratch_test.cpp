@@ -25,18 +25,10 @@ machine::Compute gpu_with(double rowwise, double tensorwise) {
   return gpu;
 }
 
-ir::Graph small_step() {
-  test::SmallModel small;
-  small.spec.float8 = {"layers.1.ffn"};
-  small.options.float8 = true;
-  small.options.precision.params = DType::bf16;
-  return small.step();
-}
-
 /// Products have cuBLASLt's workspace, whatever the shape; in Float8 there are 4 bytes for each column of the
 /// result, and the weight, which the gradient of x reads transposed.
 TEST(GpuScratch, IsThatOfTheLibraries) {
-  const ir::Graph g = small_step();
+  const ir::Graph g = test::small_step_with_float8();
   const plan::ScratchQuery query = gpu_scratch_query(gpu_with(1e15, 0));
   std::set<Op> seen;
   for (const ir::Node& node : g.nodes()) {
@@ -68,7 +60,7 @@ TEST(GpuScratch, IsThatOfTheLibraries) {
 
 /// Where a device has no product of such operands, both are decoded into bf16.
 TEST(GpuScratch, OfFloat8IsThatOfTheDevicesProducts) {
-  const ir::Graph g = small_step();
+  const ir::Graph g = test::small_step_with_float8();
   for (const ir::Node& node : g.nodes()) {
     if (!ir::is_float8_product(node.op)) continue;
     const std::int64_t x = g.local_elements(node.in(ir::operand::matmul_f8::x8)),
@@ -114,7 +106,7 @@ TEST(GpuScratch, OfGradientsThatAreReadIsNone) {
 /// A host that plans for a GPU asks as the GPU's build does, and for itself as its own libraries do.
 TEST(GpuScratch, IsAskedForWhereAGpuIsPlannedFor) {
   if (!device_is_host()) GTEST_SKIP() << "this build asks its own libraries";
-  const ir::Graph g = small_step();
+  const ir::Graph g = test::small_step_with_float8();
   Matmuls matmuls;
   const machine::Compute device = gpu_with(1e15, 0);
   const plan::ScratchQuery gpu = gpu_scratch_query(device), host = scratch_query(matmuls);

@@ -220,7 +220,8 @@ TEST(Report, CountsUnitsAndWhatATeamReads) {
     return plan::report(plan::lower(m.step(), test::test_scratch));
   };
   const std::string alone = report_of(1), shared = report_of(2);
-  // Of width 64: q and the projection, k and v of half as many heads, and the norm; padded to two shards.
+  // The unit has q and the projection, k and v of half as many heads, and the norm, all of width 64. It is
+  // padded so that two ranks have shards of one size.
   std::smatch row;
   ASSERT_TRUE(std::regex_search(
       alone, row,

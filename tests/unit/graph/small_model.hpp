@@ -44,6 +44,15 @@ struct SmallModel {
   }
 };
 
+/// A step in bf16 whose two layers have products of the same shapes; those of the second's ffn are in Float8.
+inline ir::Graph small_step_with_float8() {
+  SmallModel small;
+  small.spec.float8 = {"layers.1.ffn"};
+  small.options.float8 = true;
+  small.options.precision.params = DType::bf16;
+  return small.step();
+}
+
 inline constexpr ShardMode all_modes[] = {ShardMode::ddp, ShardMode::zero1, ShardMode::zero2,
                                           ShardMode::fsdp};
 
