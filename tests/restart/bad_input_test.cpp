@@ -214,11 +214,18 @@ class Environment {
 };
 
 /// A job in which srun and an MPI do not know each other: two processes, each of which believes that it is
-/// alone.
-std::vector<std::string> silent_singletons(const std::vector<std::string>& command) {
-  std::vector<std::string> shell{
-      "sh", "-c", R"(SLURM_PROCID=1 "$@" & SLURM_PROCID=0 "$@"; status=$?; wait $! || exit $?; exit $status)",
-      "sh"};
+/// alone. Open MPI keeps files of every process in one directory, which the process that ends first removes
+/// while the other one makes it (as jobs beside each other do, see weft_test_environment); so each has a
+/// directory of its own.
+std::vector<std::string> silent_singletons(const std::vector<std::string>& command,
+                                           const std::string& directory) {
+  std::vector<std::string> shell{"sh", "-c",
+                                 R"(d=$1; shift
+task() {
+  export SLURM_PROCID=$1 OMPI_MCA_orte_tmpdir_base=$d/$1 PRTE_MCA_prte_tmpdir_base=$d/$1; shift; exec "$@"
+}
+(task 1 "$@") & (task 0 "$@"); status=$?; wait $! || exit $?; exit $status)",
+                                 "sh", directory};
   shell.insert(shell.end(), command.begin(), command.end());
   return shell;
 }
@@ -227,10 +234,10 @@ TEST_F(BadInput, SlurmTasksThatMpiDoesNotSee) {
   const std::string text = "Slurm started 2 tasks but MPI sees 1 rank(s)";
   {
     const Environment step({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "9"}});
-    expect_one_line(run(silent_singletons(weft(train("run")))), text);
+    expect_one_line(run(silent_singletons(weft(train("run")), path("first"))), text);
   }
   const Environment step({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}});
-  expect_one_line(run(silent_singletons(weft(train("run")))), text);
+  expect_one_line(run(silent_singletons(weft(train("run")), path("second"))), text);
 }
 
 /// The ranks speak MPI, but are not as many as the tasks. mpirun's own variables are hidden, because Weft
