@@ -19,11 +19,25 @@ std::int64_t block_count(std::int64_t rows, bool on_host) {
   return (rows + each - 1) / each;
 }
 
-template <class T>
+/// Calls f with a value of the operands' type and one of the weight's.
+template <class F>
+void with_types(const char* op, DType t, DType w, const F& f) {
+  with_float_type(op, t, [&](auto type) {
+    if (w == DType::f32)
+      f(type, float{});
+    else if (w == t)
+      f(type, type);
+    else
+      fail_dtype(op, w);
+  });
+}
+
+/// T is the type of the operands, W of the weight.
+template <class T, class W>
 struct RmsNormForward {
   std::int64_t dim;
   const T* x;
-  const T* w;
+  const W* w;
   float eps;
   T* y;
   float* rstd;
@@ -50,16 +64,16 @@ struct RmsNormForward {
     lanes.once([&] { rstd[row] = scale; });
     lanes.each_value(
         dim, [=](std::int64_t, float& out, float value, float weight) { out = value * scale * weight; },
-        Write<T>{to}, Read<T>{from}, Read<T>{w});
+        Write<T>{to}, Read<T>{from}, Read<W>{w});
   }
 };
 
-template <class T>
+template <class T, class W>
 struct RmsNormBackward {
   RowShape shape;
   std::int64_t block_rows;
   const T* x;
-  const T* w;
+  const W* w;
   const float* rstd;
   const T* dy;
   const T* sum;
@@ -83,7 +97,7 @@ struct RmsNormBackward {
     lanes.fetch_next(in, shape.dim);
     lanes.fetch_next(grad, shape.dim);
     lanes.fetch_next_to_write(out, shape.dim);
-    const T* weight = w;  // GCC does not vectorise sums of what it reads through `this`
+    const W* weight = w;  // GCC does not vectorise sums of what it reads through `this`
     const float scale = rstd[row];
     const float dot = lanes.sum(
         shape.dim, [&](std::int64_t c) { return to_float(grad[c]) * to_float(weight[c]) * to_float(in[c]); });
@@ -108,15 +122,15 @@ struct RmsNormBackward {
 /// Does what RmsNormBackward does on the device, with a block's part of the weight's gradient in registers: a
 /// thread has up to `turns` packets of columns. A row's values are there, too, or are read a second time
 /// where they are too many.
-template <class T, int turns>
+template <class T, class W, int turns>
 struct BackwardInRegisters {
   static constexpr bool keeps_row = turns <= 4;
-  RmsNormBackward<T> b;
+  RmsNormBackward<T, W> b;
 
-  static bool takes(const RmsNormBackward<T>& b) {
+  static bool takes(const RmsNormBackward<T, W>& b) {
     return b.shape.dim <= turns * packet * device_team &&
            takes_packets(b.shape.dim, Read<T>{b.x}, Read<T>{b.dy}, Read<T>{b.sum}, Write<T>{b.dx},
-                         Read<T>{b.w});
+                         Read<W>{b.w});
   }
 
   template <class Lanes>
@@ -202,46 +216,50 @@ struct AddGroups {
 
 }  // namespace
 
-void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, float eps, void* y,
-              float* rstd) {
-  with_float_type("rms_norm", t, [&](auto type) {
+void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, DType w_type, float eps,
+              void* y, float* rstd) {
+  with_types("rms_norm", t, w_type, [&](auto type, auto weight) {
     using T = decltype(type);
+    using W = decltype(weight);
     for_each_row(space, "weft::rms_norm::forward", shape.rows,
-                 RmsNormForward<T>{shape.dim, static_cast<const T*>(x), static_cast<const T*>(w), eps,
-                                   static_cast<T*>(y), rstd});
+                 RmsNormForward<T, W>{shape.dim, static_cast<const T*>(x), static_cast<const W*>(w), eps,
+                                      static_cast<T*>(y), rstd});
   });
 }
 
 void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const void* b, const void* w,
-                  float eps, void* sum, void* y, float* rstd) {
-  with_float_type("add_rms_norm", t, [&](auto type) {
+                  DType w_type, float eps, void* sum, void* y, float* rstd) {
+  with_types("add_rms_norm", t, w_type, [&](auto type, auto weight) {
     using T = decltype(type);
-    for_each_row(space, "weft::rms_norm::add_forward", shape.rows,
-                 RmsNormForward<T>{shape.dim, static_cast<const T*>(a), static_cast<const T*>(w), eps,
-                                   static_cast<T*>(y), rstd, static_cast<const T*>(b), static_cast<T*>(sum)});
+    using W = decltype(weight);
+    for_each_row(
+        space, "weft::rms_norm::add_forward", shape.rows,
+        RmsNormForward<T, W>{shape.dim, static_cast<const T*>(a), static_cast<const W*>(w), eps,
+                             static_cast<T*>(y), rstd, static_cast<const T*>(b), static_cast<T*>(sum)});
   });
 }
 
 void rms_norm_grad(Space& space, RowShape shape, DType t, const RmsNormGrad& grad) {
   auto* partial = static_cast<float*>(grad.scratch);
   const std::int64_t blocks = block_count(shape.rows, runs_on_host);
-  with_float_type("rms_norm_grad", t, [&](auto type) {
+  with_types("rms_norm_grad", t, grad.w_type, [&](auto type, auto weight) {
     using T = decltype(type);
-    const RmsNormBackward<T> rows{shape,
-                                  rows_per_block(shape.rows, runs_on_host),
-                                  static_cast<const T*>(grad.x),
-                                  static_cast<const T*>(grad.w),
-                                  grad.rstd,
-                                  static_cast<const T*>(grad.dy),
-                                  static_cast<const T*>(grad.sum),
-                                  static_cast<T*>(grad.dx),
-                                  partial};
+    using W = decltype(weight);
+    const RmsNormBackward<T, W> rows{shape,
+                                     rows_per_block(shape.rows, runs_on_host),
+                                     static_cast<const T*>(grad.x),
+                                     static_cast<const W*>(grad.w),
+                                     grad.rstd,
+                                     static_cast<const T*>(grad.dy),
+                                     static_cast<const T*>(grad.sum),
+                                     static_cast<T*>(grad.dx),
+                                     partial};
     const auto run = [&](const auto& how) { for_each_row(space, "weft::rms_norm::backward", blocks, how); };
     if constexpr (!runs_on_host) {
-      if (BackwardInRegisters<T, 1>::takes(rows)) return run(BackwardInRegisters<T, 1>{rows});
-      if (BackwardInRegisters<T, 2>::takes(rows)) return run(BackwardInRegisters<T, 2>{rows});
-      if (BackwardInRegisters<T, 4>::takes(rows)) return run(BackwardInRegisters<T, 4>{rows});
-      if (BackwardInRegisters<T, 8>::takes(rows)) return run(BackwardInRegisters<T, 8>{rows});
+      if (BackwardInRegisters<T, W, 1>::takes(rows)) return run(BackwardInRegisters<T, W, 1>{rows});
+      if (BackwardInRegisters<T, W, 2>::takes(rows)) return run(BackwardInRegisters<T, W, 2>{rows});
+      if (BackwardInRegisters<T, W, 4>::takes(rows)) return run(BackwardInRegisters<T, W, 4>{rows});
+      if (BackwardInRegisters<T, W, 8>::takes(rows)) return run(BackwardInRegisters<T, W, 8>{rows});
     }
     run(rows);
   });

@@ -14,22 +14,22 @@ struct RowShape {
   std::int64_t dim;   ///< C
 };
 
-/// y[r, :] = x[r, :] * rstd[r] * w, with rstd[r] = 1 / sqrt(mean(x[r, :]^2) + eps). x, y [rows, dim] and w
-/// [dim] are of type `t` (f32 or bf16; std::logic_error otherwise); rstd [rows] is fp32. Sums and products
-/// are fp32, rounded once. y may be x.
-void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, float eps, void* y,
-              float* rstd);
+/// y[r, :] = x[r, :] * rstd[r] * w, with rstd[r] = 1 / sqrt(mean(x[r, :]^2) + eps). x and y [rows, dim] are
+/// of type `t` (f32 or bf16), w [dim] is of that type or f32 (std::logic_error otherwise); rstd [rows] is
+/// fp32. Sums and products are fp32, rounded once. y may be x.
+void rms_norm(Space& space, RowShape shape, DType t, const void* x, const void* w, DType w_type, float eps,
+              void* y, float* rstd);
 
 /// sum = a + b, rounded to `t`, and the rms_norm of that sum, with the bits of add and rms_norm one after the
 /// other. sum may be a or b.
 void add_rms_norm(Space& space, RowShape shape, DType t, const void* a, const void* b, const void* w,
-                  float eps, void* sum, void* y, float* rstd);
+                  DType w_type, float eps, void* sum, void* y, float* rstd);
 
-/// The operands of rms_norm_grad. x, dy, dx, sum [rows, dim] and w [dim] have the call's type; dx may be dy
-/// or sum.
+/// The operands of rms_norm_grad. x, dy, dx and sum [rows, dim] have the call's type; dx may be dy or sum.
 struct RmsNormGrad {
   const void* x;
-  const void* w;
+  const void* w;      ///< [dim] of w_type
+  DType w_type;       ///< the call's type, or f32
   const float* rstd;  ///< [rows], from the forward pass
   const void* dy;
   const void* sum;  ///< what is added to dx before it is rounded, or null

@@ -27,8 +27,8 @@ SHARED = 48 * 1024  # bytes that a block may have without asking; 1 KiB of them 
 WIDE = {
     "Gather": ("T", "T T"),  # of the embedding; stores a row, or zeros
     "SumRows": ("T", "U U"),  # the embedding's gradient; stores a sum, or zeros
-    "RmsNormForward": ("T T T T T", "T T"),  # x, branch, their sum, it again, w; the sum, y
-    "BackwardInRegisters": ("T T T T", "T F"),  # each turn: x, dy, w, what it adds; dx, part of dw
+    "RmsNormForward": ("T T T T U", "T T"),  # x, branch, their sum, it again, w; the sum, y
+    "BackwardInRegisters": ("T T U T", "T F"),  # each turn: x, dy, w, what it adds; dx, part of dw
     "Rotate": ("T F", "T"),  # rope: x and the table
     "Split": ("T F T F T", "T T T"),  # q, k and v
     "Join": ("T F T F T", "T T T"),

@@ -20,6 +20,7 @@ OTHERS = {
     "data.global_batch": (8,), "optimizer.beta1": (0.8,), "optimizer.beta2": (0.9,), "optimizer.decay": ("linear", "optimizer.decay_steps=0"),
     "parallel.mode": ("ddp",), "parallel.mesh": ("{{ replica = 2, data = 1 }}",),
     "pipeline.chunks": (2, "pipeline.schedule=interleaved"), "pipeline.layers": ("[1, 1]",), "precision.head_rows": (8,),
+    "precision.norms": ("bf16", "precision.params=bf16"),
     "precision.grad_wire": ("bf16", "precision.params=bf16"),
     "precision.float8": ("[\"layers.0-1\"]", "precision.params=bf16"), "precision.float8_gradients": ("e5m2", "precision.params=bf16", "precision.float8=[\"layers.0-1\"]"),
     "precision.float8_scales": ("tensorwise", "precision.params=bf16", "precision.float8=[\"layers.0-1\"]"),

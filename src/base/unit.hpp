@@ -76,10 +76,11 @@ struct Unit {
   /// The place on the pipe of the other rank that has this unit, too (a table that embedding and head share);
   /// negative: there is none. Both keep its state, and add up its gradient.
   int twin = -1;
-  bool copy = false;     ///< the twin saves the unit and counts it in norms and hashes
-  int copies = 1;        ///< how many neighbours on the tensor axis have the same parts in it
-  bool float8 = false;   ///< products with its matrices are made in Float8
-  bool lasting = false;  ///< all layers read it, so it stays gathered for a whole step
+  bool copy = false;       ///< the twin saves the unit and counts it in norms and hashes
+  int copies = 1;          ///< how many neighbours on the tensor axis have the same parts in it
+  bool float8 = false;     ///< products with its matrices are made in Float8
+  bool f32_norms = false;  ///< its norms' weights are read as fp32, whatever type the others have
+  bool lasting = false;    ///< all layers read it, so it stays gathered for a whole step
 
   /// Elements of one rank's slice when the unit is cut over `ranks`.
   std::int64_t shard_elements(int ranks) const {

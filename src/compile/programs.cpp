@@ -124,6 +124,7 @@ model::Spec spec_of(const Deck& deck) {
   spec.document_mask = deck.data.document_mask;
   spec.deterministic = deck.precision.deterministic;
   spec.float8 = float8_units(deck, spec);
+  spec.f32_norms = deck.precision.params != DType::f32 && deck.precision.norms == DType::f32;
   return spec;
 }
 
@@ -145,6 +146,7 @@ passes::PassOptions pass_options(const Deck& deck, const Mesh& mesh, int pipe_ra
   options.partition = mesh.size(tensor_axis) > 1;
   options.context = mesh.size(context_axis) > 1;
   options.float8 = !deck.precision.float8.empty();
+  options.f32_norms = spec_of(deck).f32_norms;
   if (deck.schedule.alternate == Alternate::always)
     options.turns = options.partition ? passes::Turns::half : passes::Turns::whole;
   options.update.beta1 = deck.optimizer.beta1;

@@ -123,6 +123,7 @@ struct PipelineDeck {
 
 struct PrecisionDeck {
   DType params = DType::f32;     ///< f32 or bf16
+  DType norms = DType::f32;      ///< norms' weights: f32, or bf16 as the other parameters
   DType grad_wire = DType::f32;  ///< f32 or bf16
   ReduceOrder reduction = ReduceOrder::canonical;
   F32Products f32_products = F32Products::split;

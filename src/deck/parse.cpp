@@ -200,7 +200,9 @@ Deck parse_deck_text(std::string_view text, const std::string& source_name,
 Deck parse_saved_deck(std::string_view text, const std::string& source_name) {
   std::vector<std::string> then;
   if (text.find("f32_products") == std::string_view::npos) then.emplace_back("precision.f32_products=plain");
-  return read_deck(text, source_name, then);
+  Deck deck = read_deck(text, source_name, then);
+  if (text.find("\nnorms = ") == std::string_view::npos) deck.precision.norms = deck.precision.params;
+  return deck;
 }
 
 Deck read_saved_deck(const std::string& path) {

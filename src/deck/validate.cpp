@@ -240,6 +240,9 @@ class Validator {
     check(deck_.precision.grad_wire == DType::f32 || deck_.precision.params == DType::bf16,
           "precision.grad_wire",
           "bf16 needs bf16 parameters (gradients of f32 products are f32); set precision.params = \"bf16\"");
+    check(deck_.precision.norms == DType::f32 || deck_.precision.params == DType::bf16, "precision.norms",
+          "bf16 needs bf16 parameters (no weight is narrower than what it is multiplied with); set "
+          "precision.params = \"bf16\"");
     check(deck_.precision.float8.empty() || deck_.precision.params == DType::bf16, "precision.float8",
           "needs bf16 beside it (what is not in 8 bits is in bf16); set precision.params = \"bf16\"");
     check(!deck_.precision.float8.empty() || deck_.precision.float8_gradients == GradientFormat::e4m3,

@@ -47,17 +47,18 @@ class Binding {
                 dtable = out(embedding_grad::dtable),
                 s] { kernels::embedding_grad(space, shape, t, tokens, dy, dt, dtable, s); };
       case Op::rms_norm:
-        return
-            [&space, shape = rows(rms_norm::x), t = type(rms_norm::x), x = in(rms_norm::x),
-             w = in(rms_norm::w), eps = real(Attr::eps), y = out(rms_norm::y),
-             rstd = out<float>(rms_norm::rstd)] { kernels::rms_norm(space, shape, t, x, w, eps, y, rstd); };
+        return [&space, shape = rows(rms_norm::x), t = type(rms_norm::x), x = in(rms_norm::x),
+                w = in(rms_norm::w), w_type = type(rms_norm::w), eps = real(Attr::eps), y = out(rms_norm::y),
+                rstd = out<float>(rms_norm::rstd)] {
+          kernels::rms_norm(space, shape, t, x, w, w_type, eps, y, rstd);
+        };
       case Op::add_rms_norm:
-        return
-            [&space, shape = rows(add_rms_norm::x), t = type(add_rms_norm::x), x = in(add_rms_norm::x),
-             branch = in(add_rms_norm::branch), w = in(add_rms_norm::w), eps = real(Attr::eps),
-             sum = out(add_rms_norm::sum), y = out(add_rms_norm::y), rstd = out<float>(add_rms_norm::rstd)] {
-              kernels::add_rms_norm(space, shape, t, x, branch, w, eps, sum, y, rstd);
-            };
+        return [&space, shape = rows(add_rms_norm::x), t = type(add_rms_norm::x), x = in(add_rms_norm::x),
+                branch = in(add_rms_norm::branch), w = in(add_rms_norm::w), w_type = type(add_rms_norm::w),
+                eps = real(Attr::eps), sum = out(add_rms_norm::sum), y = out(add_rms_norm::y),
+                rstd = out<float>(add_rms_norm::rstd)] {
+          kernels::add_rms_norm(space, shape, t, x, branch, w, w_type, eps, sum, y, rstd);
+        };
       case Op::rms_norm_grad: return rms_norm_grad();
       case Op::matmul:
         return [&space, &product = device_.matmuls.get(matmul_spec(graph_, node_)), x = in(matmul::x),
@@ -245,6 +246,7 @@ class Binding {
     kernels::RmsNormGrad g{};
     g.x = in(rms_norm_grad::x);
     g.w = in(rms_norm_grad::w);
+    g.w_type = type(rms_norm_grad::w);
     g.rstd = in<float>(rms_norm_grad::rstd);
     g.dy = in(rms_norm_grad::dy);
     g.sum = in_or_null(rms_norm_grad::so_far);

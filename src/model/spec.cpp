@@ -61,8 +61,10 @@ std::vector<Unit> units(const Spec& s) {
   head.add("norm", {s.dim}).in_parts(1);
   if (!s.tie_embeddings) head.add("weight", {s.vocab, s.dim});
   list.push_back(head.build());
-  for (Unit& unit : list)
+  for (Unit& unit : list) {
     unit.float8 = std::find(s.float8.begin(), s.float8.end(), unit.path) != s.float8.end();
+    unit.f32_norms = s.f32_norms;
+  }
   return list;
 }
 

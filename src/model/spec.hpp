@@ -18,6 +18,7 @@ struct Spec {
   bool document_mask = false;         ///< attention stays within a document; positions tell where one begins
   bool deterministic = true;          ///< attention's gradient is summed in an order that does not change
   std::vector<std::string> float8{};  ///< the paths of the units whose products are made in Float8
+  bool f32_norms = false;             ///< norms' weights are read as fp32 beside others in bf16
 
   std::int64_t head_dim() const { return dim / heads; }
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }

@@ -1,4 +1,5 @@
-// The pass norms_apart: gives the norms of units in Float8 a unit of their own.
+// The pass norms_apart: gives norms whose weights have other types than the matrices beside them a unit of
+// their own.
 #include <utility>
 #include <vector>
 
@@ -14,10 +15,6 @@ using ir::Op;
 using ir::StorageId;
 using ir::ValueId;
 using namespace ir::operand;
-
-bool is_norm(const Parameter& p) {
-  return p.shape.size() == 1;
-}
 
 class NormsApart {
  public:
@@ -72,8 +69,11 @@ std::vector<Unit> with_norms_apart(const std::vector<Unit>& units) {
   Unit whole;
   for (const Unit& unit : units) {
     Unit own = without_parameters(unit);
-    for (const Parameter& p : unit.parameters) append(unit.float8 && is_norm(p) ? whole : own, p);
-    list.push_back(std::move(own));
+    const bool apart = unit.float8 || unit.f32_norms;
+    for (const Parameter& p : unit.parameters) append(apart && is_norm(p) ? whole : own, p);
+    whole.f32_norms = whole.f32_norms || unit.f32_norms;
+    // With tied embeddings the head has nothing but its norm.
+    if (!own.parameters.empty()) list.push_back(std::move(own));
   }
   put_whole_first(std::move(whole), list);
   return list;

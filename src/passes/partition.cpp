@@ -249,11 +249,12 @@ std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks) {
       p.parts = p.most_parts == 0 ? ranks : static_cast<int>(std::min<std::int64_t>(p.most_parts, ranks));
       p.shape[0] /= p.parts;
       const int copies = ranks / p.parts;
-      // What is in "whole" is never in Float8.
-      const bool in_whole = p.parts == 1 && !(unit.float8 && p.shape.size() > 1);
+      // What is in "whole" has one type, which is never Float8.
+      const bool in_whole = p.parts == 1 && (is_norm(p) || !(unit.float8 || unit.f32_norms));
       if (copies > 1 && !in_whole) shared.copies = copies;
       append(copies == 1 ? own : in_whole ? whole : shared, std::move(p));
     }
+    whole.f32_norms = whole.f32_norms || unit.f32_norms;
     for (Unit* const part : {&own, &shared})
       if (!part->parameters.empty()) parts.push_back(std::move(*part));
   }

@@ -30,7 +30,7 @@ void append_cuts_and_fuse(const PassOptions& options, std::vector<Pass>& passes)
         {"stage", Bits::exact, [o = *options.stage](const ir::Graph& g) { return stage(g, o); }});
   if (options.partition)
     passes.push_back({"partition", Bits::numerics, [](const ir::Graph& g) { return partition(g); }});
-  if (options.float8 && !options.partition)
+  if ((options.float8 || options.f32_norms) && !options.partition)
     passes.push_back({"norms_apart", Bits::exact, [](const ir::Graph& g) { return norms_apart(g); }});
   if (!disabled(options, "fuse"))
     passes.push_back({"fuse", Bits::numerics, [](const ir::Graph& g) { return fuse(g); }});

@@ -27,6 +27,7 @@ struct PassOptions {
   bool partition = false;             ///< the mesh has a tensor axis of several ranks
   bool context = false;               ///< the mesh has a context axis of several ranks
   bool float8 = false;                ///< some units have Unit::float8
+  bool f32_norms = false;             ///< all units have Unit::f32_norms
   UpdateOptions update;
   std::int64_t head_rows = 512;  ///< tokens whose logits exist at a time; 0: all
   PrecisionOptions precision;

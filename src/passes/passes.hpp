@@ -103,12 +103,13 @@ struct PrecisionOptions {
   Float8Scales float8_scales = Float8Scales::rowwise;
 };
 /// Chooses element types. Under bf16 parameters the forward reads storages "param.UNIT", which AdamW writes
-/// beside its fp32 master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
+/// beside its fp32 master; of a unit with Unit::f32_norms, which has nothing but norms here, it reads the
+/// master. Statistics (norms, log-sum-exp, totals) stay fp32 or wider.
 ir::Graph precision(const ir::Graph& graph, const PrecisionOptions& options);
 
-/// Moves the norms of the units whose products are made in Float8 (Unit::float8) into one unit of all layers,
-/// "whole", because their elements stay wider. The pass partition has done so already where there is a tensor
-/// axis.
+/// Moves norms into one unit of all layers, "whole": those of units whose products are made in Float8
+/// (Unit::float8), because their elements stay wider, and those that are read as fp32 (Unit::f32_norms)
+/// beside matrices in bf16. The pass partition has done so already where there is a tensor axis.
 ir::Graph norms_apart(const ir::Graph& graph);
 /// The units that this pass makes of those given.
 std::vector<Unit> with_norms_apart(const std::vector<Unit>& units);

@@ -38,8 +38,9 @@ class Precision {
  private:
   /// Whether forward and backward read another copy of a unit's parameters than the masters. The pass float8
   /// makes that of its units.
-  bool has_parameter_copy(ir::UnitId unit) const {
-    return options_.params != DType::f32 && !after_.unit(unit).float8;
+  bool has_parameter_copy(ir::UnitId id) const {
+    const Unit& unit = after_.unit(id);
+    return options_.params != DType::f32 && !unit.float8 && !unit.f32_norms;
   }
 
   /// The value that forward and backward read a unit's parameters from.

@@ -19,7 +19,12 @@ Unit without_parameters(const Unit& unit) {
   Unit empty = unit;
   empty.parameters.clear();
   empty.elements = 0;
+  empty.f32_norms = false;
   return empty;
+}
+
+bool is_norm(const Parameter& p) {
+  return p.shape.size() == 1;
 }
 
 void put_whole_first(Unit whole, std::vector<Unit>& units) {

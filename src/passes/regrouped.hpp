@@ -16,8 +16,10 @@ namespace weft::passes {
 
 /// Puts a parameter behind those that the unit has.
 void append(Unit& unit, Parameter p);
-/// The unit without its parameters.
+/// The unit without its parameters. Norms that are read as fp32 come into another one, "whole".
 Unit without_parameters(const Unit& unit);
+/// Whether the parameter is the weight of a norm.
+bool is_norm(const Parameter& p);
 /// Puts the unit "whole", of what all layers read, before the others, because of those the last ones may stay
 /// gathered; but not when it is empty.
 void put_whole_first(Unit whole, std::vector<Unit>& units);

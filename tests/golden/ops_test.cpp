@@ -64,17 +64,17 @@ TEST(GoldenOps, rms_norm) {
     const std::int64_t n = shape.rows * shape.dim;
     const Buffer x = c.device(space, "x"), w = c.device(space, "w"), dy = c.device(space, "dy");
     const Buffer y = output(space, c.type(), n), rstd = output(space, DType::f32, shape.rows);
-    kernels::rms_norm(space, shape, c.type(), x.data(), w.data(), static_cast<float>(c.attr("eps")), y.data(),
-                      as_floats(rstd));
+    kernels::rms_norm(space, shape, c.type(), x.data(), w.data(), c.type(), static_cast<float>(c.attr("eps")),
+                      y.data(), as_floats(rstd));
     c.expect("y", to_host(space, y, c.type(), n), c.type());
 
     const Buffer scratch =
         output(space, DType::u8, static_cast<std::int64_t>(kernels::rms_norm_grad_scratch_bytes(shape)));
     for (DType t : gradient_types(c)) {
       const Buffer dx = output(space, c.type(), n), dw = output(space, t, shape.dim);
-      kernels::rms_norm_grad(
-          space, shape, c.type(),
-          {x.data(), w.data(), as_floats(rstd), dy.data(), nullptr, dx.data(), dw.data(), t, scratch.data()});
+      kernels::rms_norm_grad(space, shape, c.type(),
+                             {x.data(), w.data(), c.type(), as_floats(rstd), dy.data(), nullptr, dx.data(),
+                              dw.data(), t, scratch.data()});
       c.expect("dx", to_host(space, dx, c.type(), n), c.type());
       c.expect("dw", to_host(space, dw, t, shape.dim), t);
     }

@@ -54,7 +54,7 @@ using Sets = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
     Precisions, Bits,
     ::testing::Values(Sets{}, Sets{test::unit_buckets, "precision.f32_products=plain"},
-                      Sets{test::unit_buckets, "precision.params=bf16"},
+                      Sets{test::unit_buckets, "precision.params=bf16", "precision.norms=bf16"},
                       Sets{test::unit_buckets, "precision.params=bf16", "precision.grad_wire=bf16"},
                       Sets{test::unit_buckets, "model.tie_embeddings=true"},
                       Sets{test::unit_buckets, "schedule.disable=share"},

@@ -178,11 +178,10 @@ Names made(const Steps& steps) {
 
 TEST_F(HashesOfPipes, AreThoseOfOneRankInItsOrder) {
   using Sets = std::vector<std::string>;
-  const Sets bf16{"precision.params=bf16", "precision.grad_wire=bf16"};
+  const Sets bf16{"precision.params=bf16", "precision.grad_wire=bf16", "precision.norms=bf16"};
   const Sets apart{"schedule.disable=[\"fuse\", \"head\", \"residual\"]"};
   const Sets chunks{"pipeline.schedule=interleaved", "pipeline.chunks=2"};
-  Sets float8 = bf16;
-  float8.emplace_back("precision.float8=[\"layers.*\"]");
+  const Sets float8{"precision.params=bf16", "precision.grad_wire=bf16", "precision.float8=[\"layers.*\"]"};
   for (const auto& [numerics, layout] :
        {std::pair(Sets{}, Sets{"pipeline.schedule=gpipe", "parallel.mode=ddp"}), std::pair(Sets{}, chunks),
         std::pair(bf16, chunks), std::pair(apart, Sets{"parallel.mode=zero2"}), std::pair(float8, Sets{})}) {

@@ -48,6 +48,21 @@ TEST(Parse, ASavedDeckWithoutAKeyIsOfThen) {
   EXPECT_TRUE(parse_saved_deck(then, "saved") == deck);
 }
 
+/// Norms' weights had the type of all parameters.
+TEST(Parse, ASavedDeckWithoutTheNormsTypeHasThatOfThen) {
+  for (const DType params : {DType::f32, DType::bf16}) {
+    Deck deck = parse_example();
+    deck.precision.params = params;
+    EXPECT_EQ(parse_saved_deck(print_deck(deck), "saved").precision.norms, DType::f32);
+    std::string then;
+    std::istringstream lines(print_deck(deck));
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with("norms = ")) then += line + '\n';
+    deck.precision.norms = params;
+    EXPECT_TRUE(parse_saved_deck(then, "saved") == deck);
+  }
+}
+
 /// This version refuses more than earlier ones did.
 TEST(Parse, ASavedDeckMayBeOneThatIsRefusedToday) {
   Deck deck = parse_example();

@@ -90,7 +90,7 @@ Deck draw_deck(Random& random) {
   if (!p.layers.empty()) p.layers.back() = m.layers - p.layers.front();
   auto& n = deck.precision;
   if (n.params != DType::bf16) n.float8.clear();
-  if (n.params != DType::bf16) n.grad_wire = DType::f32;
+  if (n.params != DType::bf16) n.grad_wire = n.norms = DType::f32;
   std::erase(n.float8, "");
   if (n.float8.empty()) n.float8_gradients = GradientFormat::e4m3;
   if (n.float8.empty()) n.float8_scales = Float8Scales::rowwise;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/check.hpp"
@@ -186,9 +187,15 @@ TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {
 TEST(Passes, UnitsOfARankAreThoseOfItsGraph) {
   for (const int tensor : {1, 4})
     for (const bool in_stage : {false, true})
-      for (const bool in_float8 : {false, true}) {
-        SCOPED_TRACE(fmt::format("tensor {}, in a stage {}, Float8 {}", tensor, in_stage, in_float8));
+      for (const auto& [in_float8, f32_norms, tied] : {std::tuple(false, false, false),
+                                                       {true, false, false},
+                                                       {false, true, false},
+                                                       {true, true, true}}) {
+        SCOPED_TRACE(fmt::format("tensor {}, in a stage {}, Float8 {}, norms in fp32 {}, tied {}", tensor,
+                                 in_stage, in_float8, f32_norms, tied));
         SmallModel m;
+        m.spec.f32_norms = m.options.f32_norms = f32_norms;
+        m.spec.tie_embeddings = tied && !in_stage;
         m.tensor = tensor;
         m.spec.heads = 8;
         m.options.partition = tensor > 1;

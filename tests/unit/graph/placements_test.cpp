@@ -27,12 +27,20 @@ void for_each_step(Visit&& visit) {
     int ranks, replicas, context, tensor;
     bool float8 = false;
     int pipe = 1;
+    bool f32_norms = false;
   };
-  constexpr Kind kinds[] = {{"data", 2, 1, 1, 1},           {"replicas", 1, 2, 1, 1},
-                            {"both", 2, 2, 1, 1},           {"context", 1, 1, 2, 1},
-                            {"tensor", 2, 1, 1, 2},         {"all", 2, 2, 2, 2},
-                            {"Float8", 2, 2, 1, 1, true},   {"Float8 tensor", 2, 1, 1, 2, true},
-                            {"pipe", 2, 2, 1, 1, false, 2}, {"pipe, all", 2, 2, 2, 2, false, 2}};
+  constexpr Kind kinds[] = {{"data", 2, 1, 1, 1},
+                            {"replicas", 1, 2, 1, 1},
+                            {"both", 2, 2, 1, 1},
+                            {"context", 1, 1, 2, 1},
+                            {"tensor", 2, 1, 1, 2},
+                            {"all", 2, 2, 2, 2},
+                            {"Float8", 2, 2, 1, 1, true},
+                            {"Float8 tensor", 2, 1, 1, 2, true},
+                            {"pipe", 2, 2, 1, 1, false, 2},
+                            {"pipe, all", 2, 2, 2, 2, false, 2},
+                            {"norms", 2, 2, 1, 1, false, 1, true},
+                            {"all, norms", 2, 2, 2, 2, false, 2, true}};
   for (const Kind& kind : kinds)
     for (const ShardMode mode : test::all_modes)
       for (const Accumulation accumulation : {Accumulation::each, Accumulation::once}) {
@@ -46,6 +54,8 @@ void for_each_step(Visit&& visit) {
         model.options.partition = kind.tensor > 1;
         model.options.shard.mode = mode;
         model.options.shard.accumulation = accumulation;
+        model.spec.f32_norms = model.options.f32_norms = kind.f32_norms;
+        if (kind.f32_norms) model.options.precision.params = DType::bf16;
         if (kind.float8) {
           model.spec.float8 = {"layers.1.attn", "layers.1.ffn"};
           model.options.float8 = true;

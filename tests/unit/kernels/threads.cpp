@@ -66,11 +66,11 @@ std::uint64_t hash_rms_norm(DType t, std::uint64_t hash) {
   const std::int64_t n = 1000 * 129;
   const Device x(random(n, t, 1), t), w(random(129, t, 2), t), dy(random(n, t, 3), t), y(n, t);
   const Device rstd(1000, DType::f32), dx(n, t), dw(129, DType::f32);
-  rms_norm(space(), shape, t, x.data(), w.data(), 1e-5f, y.data(), rstd.as<float>());
+  rms_norm(space(), shape, t, x.data(), w.data(), t, 1e-5f, y.data(), rstd.as<float>());
   const Buffer work = scratch(rms_norm_grad_scratch_bytes(shape));
   rms_norm_grad(space(), shape, t,
-                {x.data(), w.data(), rstd.as<float>(), dy.data(), nullptr, dx.data(), dw.data(), DType::f32,
-                 work.data()});
+                {x.data(), w.data(), t, rstd.as<float>(), dy.data(), nullptr, dx.data(), dw.data(),
+                 DType::f32, work.data()});
   for (const Device* d : {&y, &rstd, &dx, &dw}) hash = hash_of(*d, hash);
   return hash;
 }
