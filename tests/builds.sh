@@ -13,6 +13,7 @@
 #   trixie         Debian 13 in a folder of its own: GCC 14, HDF5 1.14, Open MPI 5, oneDNN 3.7
 #   hip            the kernels that all devices share, compiled for AMD's MI200 by Clang 16 with Debian's HIP; not run
 #   container      the image of jobs/Dockerfile by buildah, on a Debian that is made from its packages; not in turn
+#   apptainer      the image of jobs/weft.def by the Apptainer of Debian unstable, on a Debian 12 that is made likewise; not in turn
 #   turn           the one of them whose turn it is: by the number of commits, so not each in a row
 #
 # tests/builds.sh --whose-turn [COMMIT] prints the name of that one at the commit (HEAD), and builds nothing.
@@ -112,19 +113,44 @@ debian_for() {
   mv "$2.new" "$2"
 }
 
-# in_root FOLDER COMMAND...: runs a command in the copy of Weft that the Debian below FOLDER has. What is mounted for it ends with it.
+# may_mount NAME: ends the line where nothing can be mounted.
+may_mount() { { [ "$(id -u)" = 0 ] && unshare --mount true; } 2>/dev/null || { echo "builds: $1 takes root that may mount"; exit 77; }; }
+
+# debian_root SUITE FOLDER [ARGUMENT...]: puts a Debian there that can be run, with the certificates of this machine, for pip.
+debian_root() {
+  local suite=$1 folder=$2
+  shift 2
+  rm -rf "$folder"
+  debian "$folder.log" --variant=minbase --include=ca-certificates "$@" "$suite" "$folder"
+  cp /etc/ssl/certs/ca-certificates.crt "$folder/etc/ssl/certs/"
+}
+
+# copied_to FOLDER: gives the Debian there a copy of Weft, and the network of this machine. What was built there stays.
+copied_to() {
+  cp /etc/resolv.conf /etc/hosts "$1/etc/"
+  mkdir -p "$1/weft"
+  find "$1/weft" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+  tar -c --exclude=./build --exclude=./.git --exclude=./runs --exclude=./studies --exclude=./perf/gpu_results . | tar -x -C "$1/weft"
+}
+
+# in_root FOLDER COMMAND...: runs a command in the copy of Weft that the Debian below FOLDER has. What is mounted for it ends with it. It is
+# no chroot, in which Linux lets nobody make a user namespace.
 in_root() {
   local cache=${WEFT_CACHE:-$HOME/.cache/weft}
   mkdir -p "$1/cache" "$cache"
   # shellcheck disable=SC2016
   WEFT_CACHE=$cache unshare --mount bash -euc 'root=$1
     shift
+    mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount --rbind /sys "$root/sys"
     mount --bind "$WEFT_CACHE" "$root/cache"
-    exec env -u CXX -u CC -u CXXFLAGS -u CMAKE_PREFIX_PATH -u Kokkos_ROOT -u WEFT_KOKKOS_ARCHIVE -u cudnn_frontend_ROOT -u TMPDIR -u CCACHE_DIR \
-      -u LD_LIBRARY_PATH LANG=C.UTF-8 HOME=/root WEFT_CACHE=/cache chroot "$root" env --chdir=/weft "$@"' in_root "$@" </dev/null
+    cd "$root"
+    pivot_root . mnt
+    umount --lazy /mnt
+    exec env --chdir=/weft -u CXX -u CC -u CXXFLAGS -u CMAKE_PREFIX_PATH -u Kokkos_ROOT -u WEFT_KOKKOS_ARCHIVE -u cudnn_frontend_ROOT -u TMPDIR -u CCACHE_DIR \
+      -u LD_LIBRARY_PATH LANG=C.UTF-8 HOME=/root WEFT_CACHE=/cache "$@"' in_root "$@" </dev/null
 }
 
 # debian_image NAME: an image of Debian 12 from its packages, with the certificates of this machine.
@@ -207,19 +233,14 @@ build() {
       ;;
     trixie)
       need mmdebstrap
-      { [ "$(id -u)" = 0 ] && unshare --mount true; } 2>/dev/null || { echo "builds: trixie takes root that may mount"; exit 77; }
+      may_mount trixie
       root=build/trixie/root
       mkdir -p build/trixie
       [ -d $root ] || {
-        rm -rf $root.new
-        debian build/trixie/root.log --variant=minbase --include=ca-certificates trixie $root.new
-        cp /etc/ssl/certs/ca-certificates.crt $root.new/etc/ssl/certs/  # pip's, where this machine has others than Debian
+        debian_root trixie $root.new
         mv $root.new $root
       }
-      cp /etc/resolv.conf $root/etc/
-      mkdir -p $root/weft
-      find $root/weft -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-      tar -c --exclude=./build --exclude=./.git --exclude=./runs --exclude=./studies --exclude=./perf/gpu_results . | tar -x -C $root/weft
+      copied_to $root
       # As a user would on such a machine; set-up installs what is missing.
       presets=()
       for target in weft test_comm test_kernels test_ckpt test_hf test_training; do presets+=(--preset "cpu:$target"); done
@@ -255,6 +276,30 @@ build() {
       } || trained=$?
       buildah rm "$container" >/dev/null
       return $trained
+      ;;
+    apptainer)
+      need mmdebstrap
+      may_mount apptainer
+      root=build/apptainer/root
+      mkdir -p build/apptainer
+      [ -d $root ] || {
+        # Debian 12 has no Apptainer. A mirror of unstable may be older than apt lets one be.
+        debian_root sid $root.new --include=apptainer,squashfuse,uidmap --aptopt='Acquire::Check-Valid-Until "false"'
+        debian_root bookworm $root.new/base
+        rm -rf $root.new/base/dev/*  # which Apptainer would copy, and only the machine's own root may make
+        echo root:0:65536 | tee $root.new/etc/subuid >$root.new/etc/subgid
+        mv $root.new $root
+      }
+      copied_to $root
+      sed -i -e 's/^Bootstrap: docker$/Bootstrap: localimage/' -e 's|^From: .*|From: /base|' -e 's/--preset portable -D/& WEFT_LEVELS=x86-64-v3 -D/' $root/weft/jobs/weft.def
+      # Apptainer asks for all that root may do. Root in a container may not do all, but in a user namespace it may. Not all users are
+      # mapped, for Apptainer takes such a namespace for none.
+      in_it=(in_root "$root" unshare --user --map-users=0:0:65536 --map-groups=0:0:65536 apptainer)
+      quietly build/apptainer/build.log "${in_it[@]}" build --force weft.sif jobs/weft.def
+      free_of_warnings build/apptainer/build.log
+      built_with "${in_it[@]}" run weft.sif
+      "${in_it[@]}" exec weft.sif mpirun --allow-run-as-root --oversubscribe -n 2 weft train /usr/local/share/weft/inputs/quickstart.toml \
+        --set data.synthetic=true --set run.steps=3 --set optimizer.warmup=1
       ;;
     *) echo "builds: unknown build $1; see the head of tests/builds.sh" >&2; exit 2 ;;
   esac
