@@ -287,12 +287,13 @@ class Bench {
     const kernels::RowShape s{m.rows(), m.dim};
     const auto forward = [=](Space& space) {
       Load load;
-      for (const std::int64_t n : {s.rows * s.dim, s.dim, s.rows * s.dim})
-        load.buffers.push_back(filled(space, n, t));
+      load.buffers.push_back(filled(space, s.rows * s.dim, t));
+      load.buffers.push_back(filled(space, s.dim, DType::f32));  // the weight, as the deck has it by default
+      load.buffers.push_back(filled(space, s.rows * s.dim, t));
       load.buffers.push_back(filled(space, s.rows, DType::f32));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       load.run = [&space, s, t, x = p(0), w = p(1), y = p(2), rstd = reinterpret_cast<float*>(p(3))] {
-        kernels::rms_norm(space, s, t, x, w, t, 1e-5F, y, rstd);
+        kernels::rms_norm(space, s, t, x, w, DType::f32, 1e-5F, y, rstd);
       };
       load.bytes = 2.0 * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.dim);
       return load;
@@ -303,8 +304,9 @@ class Bench {
       for (int i = 0; i < 2; ++i) load.buffers.push_back(filled(space, s.rows * s.dim, t));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
       load.run = [&space, s, t, x = p(0), w = p(1), y = p(2), rstd = reinterpret_cast<float*>(p(3)),
-                  branch = p(4),
-                  sum = p(5)] { kernels::add_rms_norm(space, s, t, x, branch, w, t, 1e-5F, sum, y, rstd); };
+                  branch = p(4), sum = p(5)] {
+        kernels::add_rms_norm(space, s, t, x, branch, w, DType::f32, 1e-5F, sum, y, rstd);
+      };
       load.bytes = 4.0 * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.dim);
       return load;
     });
@@ -316,8 +318,8 @@ class Bench {
       load.buffers.push_back(filled(space, s.dim, DType::f32));
       load.buffers.push_back(room_for(rms_norm_grad_scratch_bytes(s)));
       const auto p = [&](std::size_t i) { return load.buffers[i].data(); };
-      const kernels::RmsNormGrad g{p(0), p(1),       t,   reinterpret_cast<float*>(p(3)), p(4), p(5), p(6),
-                                   p(7), DType::f32, p(8)};
+      const kernels::RmsNormGrad g{
+          p(0), p(1), DType::f32, reinterpret_cast<float*>(p(3)), p(4), p(5), p(6), p(7), DType::f32, p(8)};
       load.run = [&space, s, t, g] { kernels::rms_norm_grad(space, s, t, g); };
       load.bytes = 4.0 * static_cast<double>(size_of(t)) * static_cast<double>(s.rows * s.dim);
       return load;

@@ -260,7 +260,7 @@ drawn_anew() {
 # A kernel's threads take turns on one core, so that training takes twenty times as long: of its tests those whose bits tell of each kind of
 # collective, of every mode and schedule, of checkpoints and of bad numbers; on four ranks those of modes, of axes and of the order of sums alone.
 fakecuda_trainings="Precisions/Bits.*:$axes:Replicas.*Mode*:Replicas.AreAdded*:Replicas.Checkpoints*:Lanes.*:Agree.*:BadNumbers.*:Skip.*:RollBack.Without*:Bits.AreTheSame*:Bits.ReducingOnce*:Context.Validation*:Pipe.MetricsHave*:Pipe.TiedEmbeddings*:Init.IsTheSameInAPipe:Init.APipe*:Session.*:Float8.Losses*:Float8.ABad*:Float8.Gradients*"
-fakecuda_trainings_on_four='Precisions/Bits.*/0:Precisions/Bits.*/7:Replicas.AreAdded*'
+fakecuda_trainings_on_four='Precisions/Bits.*/0:Precisions/Bits.*/8:Replicas.AreAdded*'
 test_fakecuda() {
   has_nvcc || return 77
   local status=0 run=(ctest --test-dir build/fakecuda --output-on-failure --no-tests=error --parallel "$parallel")

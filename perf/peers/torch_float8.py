@@ -6,19 +6,19 @@ Both make the products of all layers but the first and the last in Float8, and t
 ["layers.*"]. torchao: its recipe rowwise_with_gw_hp, emulated, so that it runs without a GPU. With --scales tensorwise both have one scale for
 all rows, and torchao the gradients of weights in bf16 nevertheless.
 
-PyTorch trains in two ways. "bf16 weights" is what torchtitan does, and what Weft does with precision.norms = "bf16": FSDP2, here on one rank,
-casts the fp32 masters to bf16 for forward and backward, so that weights, activations and the residual stream are bf16; gradients return to fp32,
-where they are summed and given to AdamW. By default Weft leaves the weights of norms in fp32. torchao then quantises a weight from the bf16 that FSDP2 gathered, torchtitan's only way with scales for rows; Weft quantises
+PyTorch trains in two ways. "bf16 weights" is what torchtitan does, and what Weft does with precision.norms = "bf16" (by default it leaves the
+weights of norms in fp32): FSDP2, here on one rank, casts the fp32 masters to bf16 for forward and backward, so that weights, activations and the
+residual stream are bf16; gradients return to fp32, where they are summed and given to AdamW. torchao then quantises a weight from the bf16 that FSDP2 gathered, torchtitan's only way with scales for rows; Weft quantises
 the fp32 master. "autocast" keeps weights and the residual stream in fp32, and casts to bf16 for products only: more digits than a like-for-like
 peer has. A third way, fp32 but for weights of norms, which are rounded to bf16, shows how much of the distance those make.
 
 For each draw of weights and tokens it prints how far Float8, and bf16 alone, are from the same program's run in fp32: the distance of the first
-gradients over their norm, and the largest relative distance of a loss and of a gradient norm over all steps; then the means over the draws.
-It fails when a mean of Weft's is more than a factor (LIMITS) of a peer's. Norms in bf16, like for like with bf16 weights: 1.05 for the first
-gradients in Float8, 1.2 for losses in Float8, 1.05 for losses in bf16. By default: 1.05 for the first gradients and 1.2 for losses beside
-autocast, and losses nearer than those of bf16 weights, 0.8 in Float8 and 0.5 in bf16. Rounded norms move the losses of every draw by nearly the
-same 5e-4, so that the ratio of two such means over twelve draws has a standard error of 1 %. Float8's part differs from draw to draw: there it
-is 7 %, of which 1.2 leaves almost three. Fewer draws can miss that limit by chance."""
+gradients over their norm, and the largest relative distance of a loss and of a gradient norm over all steps; then the medians of the draws, because
+now and then a draw leaves its course in every program, and is ten times as far.
+It fails when a median of Weft's is more than a factor (LIMITS) of a peer's. With norms in bf16, like for like with bf16 weights: 1.05 for the first
+gradients in Float8, 1.25 for losses in Float8, 1.05 for losses in bf16. By default: 1.05 for the first gradients, 1.25 for losses in Float8 and 1.5
+for losses in bf16 beside autocast, which also keeps the residual stream in fp32; and losses nearer than those of bf16 weights, 0.8 times as far in
+Float8 and 0.3 in bf16. Fewer draws can miss a limit by chance."""
 import argparse
 import json
 import pathlib
@@ -89,9 +89,9 @@ PEERS = {PEER_FP32: Numbers(), PEER_FLOAT8: Numbers(float8=True, bf16_weights=Tr
          PEER_BF16: Numbers(bf16_weights=True), AUTOCAST_BF16: Numbers(autocast=True), NORMS: Numbers(bf16_norms=True)}
 ROWS = (FLOAT8, LIKE_FLOAT8, PEER_FLOAT8, AUTOCAST_FLOAT8, BF16, LIKE_BF16, PEER_BF16, AUTOCAST_BF16, NORMS)
 COLUMNS = ("first gradients", "loss", "gradient norm")
-LIMITS = ((LIKE_FLOAT8, PEER_FLOAT8, "first gradients", 1.05), (LIKE_FLOAT8, PEER_FLOAT8, "loss", 1.2), (LIKE_BF16, PEER_BF16, "loss", 1.05),
-          (FLOAT8, AUTOCAST_FLOAT8, "first gradients", 1.05), (FLOAT8, AUTOCAST_FLOAT8, "loss", 1.2), (BF16, AUTOCAST_BF16, "loss", 1.2),
-          (FLOAT8, PEER_FLOAT8, "loss", 0.8), (BF16, PEER_BF16, "loss", 0.5))  # Weft's mean distance is at most so many times the peer's
+LIMITS = ((LIKE_FLOAT8, PEER_FLOAT8, "first gradients", 1.05), (LIKE_FLOAT8, PEER_FLOAT8, "loss", 1.25), (LIKE_BF16, PEER_BF16, "loss", 1.05),
+          (FLOAT8, AUTOCAST_FLOAT8, "first gradients", 1.05), (FLOAT8, AUTOCAST_FLOAT8, "loss", 1.25), (BF16, AUTOCAST_BF16, "loss", 1.5),
+          (FLOAT8, PEER_FLOAT8, "loss", 0.8), (BF16, PEER_BF16, "loss", 0.3))  # Weft's median is at most so many times the peer's
 
 
 def curve(records):
@@ -213,17 +213,17 @@ def draw(a, seed, folder):
 
 
 def report(draws):
-    """Prints the means, and those of Weft over its peers', which LIMITS bounds. Says whether all are within."""
-    print(f"\nmean of {len(draws)} draws (largest)\n| | " + " | ".join(COLUMNS) + " |\n|---|" + "---:|" * len(COLUMNS))
-    means = {}
+    """Prints the medians, and those of Weft over its peers', which LIMITS bounds. Says whether all are within."""
+    print(f"\nmedian of {len(draws)} draws (largest)\n| | " + " | ".join(COLUMNS) + " |\n|---|" + "---:|" * len(COLUMNS))
+    medians = {}
     for kind in ROWS:
         columns = list(zip(*(d[kind] for d in draws)))
-        means[kind] = dict(zip(COLUMNS, map(statistics.mean, columns)))
-        print(f"| {kind} | " + " | ".join(f"{statistics.mean(x):.2e} ({largest(x):.2e})" for x in columns) + " |")
+        medians[kind] = dict(zip(COLUMNS, map(statistics.median, columns)))
+        print(f"| {kind} | " + " | ".join(f"{statistics.median(x):.2e} ({largest(x):.2e})" for x in columns) + " |")
     print()
     held = True
     for own, other, column, limit in LIMITS:
-        ratio = means[own][column] / means[other][column]
+        ratio = medians[own][column] / medians[other][column]
         held &= ratio <= limit  # false of NaN
         print(f"{own} over {other}: {column} {ratio:.3f}, at most {limit}")
     return held

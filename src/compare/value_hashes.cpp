@@ -14,15 +14,6 @@ namespace {
 
 using ir::Op;
 
-/// How a value lies over rounds and ranks, whatever the layout.
-enum class Spread : std::uint8_t {
-  left_out,    ///< only some layouts have the value, or it is a part of another one
-  microbatch,  ///< made once in each microbatch
-  unit,        ///< one flat unit, whole or cut
-  unfinished,  ///< a unit's sum over some of the rounds: it only keeps the sum's place in program order
-  replicated   ///< alike on all ranks
-};
-
 Spread spread_of_state(const ir::Storage& s) {
   switch (s.role) {
     case ir::Role::parameter:
@@ -62,8 +53,8 @@ Spread spread_of(const ir::Graph& graph, const ir::Node& node, int last_round) {
   if (adds_twins(graph, node)) return Spread::unit;
   switch (node.op) {
     case Op::state: return spread_of_state(graph.storage(value.home));
-    // A join's parts are outputs, too. The losses of all rounds depend on how many rounds a rank has.
-    case Op::join: return value.unit.valid() ? Spread::microbatch : Spread::left_out;
+    case Op::join:
+      return Spread::left_out;  // its parts are outputs, too
     // The number of ranks decides how many microbatches the sum of an earlier round covers.
     case Op::accumulate:
       if (!value.home.valid()) return Spread::left_out;  // a rank's own sum, which is reduced later
@@ -153,12 +144,13 @@ void ValueHashes::add(ir::NodeId id, const exec::ProgramPlace& place) {
     const ir::Value& value = plan_.graph.value(output);
     if (is_part_of_twins(plan_.graph, node, value)) continue;
     ValueHash row = without_hash(plan_.graph, node, value, spread);
-    if (value.unit.valid() &&
-        (plan_.graph.unit(value.unit).copies > 1 || plan_.graph.unit(value.unit).lasting)) {
-      // What all ranks of a tensor axis have, or all layers read, is of other layers in each stage, so
-      // parameters count one by one.
-      if (spread == Spread::unit) add_parameters(id, output, {place, row});
-      continue;
+    if (value.unit.valid()) {
+      const Unit& unit = plan_.graph.unit(value.unit);
+      // Where a unit is on all ranks of a tensor axis, or there is none, no layout cuts its parameters.
+      if (unit.copies > 1 || session_.mesh().size(tensor_axis) == 1) {
+        add_parameters(id, output, {place, row}, spread);
+        continue;
+      }
     }
     row.value += cut_text(session_.mesh(), node, value, spread);
     const std::size_t number = number_of({place, row});
@@ -180,7 +172,9 @@ void ValueHashes::add(ir::NodeId id, std::size_t row_number, const ValueHash& ro
   (plan_.graph.node(id).op == Op::state ? at_start_ : made_by_[id.index()]).push_back(item);
 }
 
-void ValueHashes::add_parameters(ir::NodeId id, ir::ValueId value, const ValueRow& unit_row) {
+/// Parameters count one by one, because the deck says which of them share a unit, and the stage those of all
+/// layers.
+void ValueHashes::add_parameters(ir::NodeId id, ir::ValueId value, const ValueRow& unit_row, Spread spread) {
   const Unit& unit = plan_.graph.unit(plan_.graph.value(value).unit);
   const Item slice = slice_of_unit(value);
   for (const Parameter& p : unit.parameters) {
@@ -188,6 +182,7 @@ void ValueHashes::add_parameters(ir::NodeId id, ir::ValueId value, const ValueRo
     row.value.value.replace(row.value.value.find(unit.path), unit.path.size(), p.path);
     row.value.module = p.path.substr(0, p.path.rfind('.'));
     const std::size_t number = number_of(row);
+    if (spread == Spread::unfinished) continue;
     const std::int64_t begin = std::max(slice.first, p.offset),
                        end = std::min(slice.first + slice.count, p.offset + element_count(p.shape));
     if (begin < end)

@@ -16,13 +16,23 @@
 
 namespace weft::compare {
 
+/// How a value lies over rounds and ranks, whatever the layout.
+enum class Spread : std::uint8_t {
+  left_out,    ///< only some layouts have the value, or it is a part of another one
+  microbatch,  ///< made once in each microbatch
+  unit,        ///< one flat unit, whole or cut
+  unfinished,  ///< a unit's sum over some of the rounds: it only keeps the sum's place in program order
+  replicated   ///< alike on all ranks
+};
+
 /// Hashes a step's values in program order: what it starts from (tokens, parameters, moments, constants,
 /// learning rate), the outputs of the kernels, the reduced gradients, and the new state. The hash of a value
 /// is a sum over its elements, and over all rounds and ranks. Each element counts once, with a key that no
 /// layout changes:
 /// - What is made once in each microbatch has its place in microbatch m = round * ranks + rank as key.
 /// - Tokens, targets and positions have their place in the sequences, whatever ranks share them.
-/// - A unit's state and gradient have their index in the unit. Each rank counts its own slice, no padding.
+/// - A parameter's state and gradient have their index in the parameter, and in the unit where a tensor axis
+///   cuts it. Each rank counts its own slice, no padding.
 /// - Of what all ranks have alike, the first one counts its copy; or the first of those stages of a pipe that
 ///   have it.
 /// - The gradient of a unit that two stages have is their sum.
@@ -53,8 +63,8 @@ class ValueHashes final : public exec::Tap {
   };
   void add(ir::NodeId node, const exec::ProgramPlace& place);
   void add(ir::NodeId node, std::size_t row_number, const ValueHash& row, Item item);
-  /// Adds the parameters of a unit that neighbours have copies of, a row each.
-  void add_parameters(ir::NodeId node, ir::ValueId value, const ValueRow& unit_row);
+  /// Adds the parameters of a unit, a row each.
+  void add_parameters(ir::NodeId node, ir::ValueId value, const ValueRow& unit_row, Spread spread);
   /// The number of a row: that of an earlier round, where the value has one, or else of this new one.
   std::size_t number_of(ValueRow row);
   void share_rows();

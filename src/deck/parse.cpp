@@ -201,6 +201,7 @@ Deck parse_saved_deck(std::string_view text, const std::string& source_name) {
   std::vector<std::string> then;
   if (text.find("f32_products") == std::string_view::npos) then.emplace_back("precision.f32_products=plain");
   Deck deck = read_deck(text, source_name, then);
+  // Before there was this key, norms' weights had the type of all parameters.
   if (text.find("\nnorms = ") == std::string_view::npos) deck.precision.norms = deck.precision.params;
   return deck;
 }

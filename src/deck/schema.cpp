@@ -199,11 +199,11 @@ constexpr std::array key_list{
     Key{WEFT_KEY(precision.params), .doc = "Type of parameters and activations in forward and backward. The "
                                            "optimizer's copy and all sums are f32."},
     Key{WEFT_KEY(precision.norms),
-        .doc = "Type in which the weights of norms are gathered and read where `params = \"bf16\"`. They "
-               "begin at 1, where "
-               "bf16 has steps of 0.4 to 0.8 %: rounded to it, a norm seems not to learn before it has "
-               "moved by half a step. f32 sends two bytes more for each of these few weights; bf16 is what "
-               "FSDP does."},
+        .doc =
+            "Type in which the weights of norms are gathered and read where `params = \"bf16\"`. They "
+            "begin at 1, where steps of bf16 are 0.4 to 0.8 %, and forward would read 1 until a weight has "
+            "moved by half a step. f32: gathered once a step, as one unit. bf16: as FSDP2 does, each with "
+            "its layer."},
     Key{WEFT_KEY(precision.grad_wire),
         .doc = "Type in which gradients travel between ranks; sums are f32. bf16 needs `params = \"bf16\"`."},
     Key{WEFT_KEY(precision.reduction),

@@ -57,8 +57,8 @@ ir::Graph interleave(const ir::Graph& graph, const StageOptions& options);
 /// which the pass has no rule.
 ir::Graph partition(const ir::Graph& graph);
 /// The units of a rank: those given, with a part of each parameter. What all ranks have whole is in a unit
-/// "whole" of its own, the first, and what some neighbours have alike is in a unit behind the others of its
-/// module ("layers.0.attn.copies").
+/// "whole" of its own, the first (of units with Unit::float8 or Unit::f32_norms, only their norms), and what
+/// some neighbours have alike is in a unit behind the others of its module ("layers.0.attn.copies").
 std::vector<Unit> partitioned(const std::vector<Unit>& units, int ranks);
 
 /// Makes one matmul of those of q, k and v, whose result is split while it is rotated (rope_split), and one

@@ -1,4 +1,6 @@
 // The pass precision: gives values narrower element types.
+#include <algorithm>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -6,6 +8,7 @@
 #include "ops/shapes.hpp"
 #include "ops/storages.hpp"
 #include "passes/passes.hpp"
+#include "passes/regrouped.hpp"
 
 namespace weft::passes {
 namespace {
@@ -40,6 +43,8 @@ class Precision {
   /// makes that of its units.
   bool has_parameter_copy(ir::UnitId id) const {
     const Unit& unit = after_.unit(id);
+    if (unit.f32_norms && !std::all_of(unit.parameters.begin(), unit.parameters.end(), is_norm))
+      throw std::logic_error("norms in fp32 share the unit " + unit.path + " with others");
     return options_.params != DType::f32 && !unit.float8 && !unit.f32_norms;
   }
 

@@ -16,7 +16,7 @@ namespace weft::passes {
 
 /// Puts a parameter behind those that the unit has.
 void append(Unit& unit, Parameter p);
-/// The unit without its parameters. Norms that are read as fp32 come into another one, "whole".
+/// The unit without its parameters, and without what only its norms had.
 Unit without_parameters(const Unit& unit);
 /// Whether the parameter is the weight of a norm.
 bool is_norm(const Parameter& p);

@@ -104,16 +104,20 @@ class Shard {
       case Role::exp_avg_sq: return options_.mode != ShardMode::ddp;
       case Role::parameter: return options_.mode == ShardMode::fsdp;
       case Role::master:
-        return options_.mode == ShardMode::fsdp || (options_.mode != ShardMode::ddp && has_parameters());
+        return options_.mode == ShardMode::fsdp || (options_.mode != ShardMode::ddp && is_narrower());
       case Role::constant: return false;
       case Role::report: return s.type.shape.size() == 3;  // logits
     }
     return false;
   }
-  /// Whether bf16 parameters stand beside their masters; forward then never reads a master.
-  bool has_parameters() const {
+  /// Whether parameters are read in a narrower type than their masters', which forward then reads of norms at
+  /// most. All stages of a pipe answer alike: a unit in Float8 has no parameters that are kept, and neither
+  /// do norms.
+  bool is_narrower() const {
     for (const ir::Storage& s : after_.storages())
       if (s.role == Role::parameter) return true;
+    for (const Unit& unit : after_.units())
+      if (unit.float8 || unit.f32_norms) return true;
     return false;
   }
   void place(ir::Storage& s) {

@@ -85,7 +85,7 @@ TEST_F(CompareCommand, NamesTheFirstModuleThatDiffers) {
   trained(2, "lr", {"optimizer.lr=2e-2"});
   EXPECT_TELLS(compare("reference", "lr"), "part at step 1, in update of input: step (state) has ");
   trained(2, "adam", {"optimizer.eps=1e-6"});
-  EXPECT_TELLS(compare("reference", "adam"), "in update of embed: master.embed.new (adamw) has ");
+  EXPECT_TELLS(compare("reference", "adam"), "in update of embed: master.embed.table.new (adamw) has ");
 }
 
 TEST_F(CompareCommand, AResumedRunIsEqualAndHasNoStepTwice) {

@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Sets{test::unit_buckets, "model.tie_embeddings=true"},
                       Sets{test::unit_buckets, "schedule.disable=share"},
                       Sets{test::unit_buckets, "precision.head_rows=3", "precision.params=bf16"},
+                      Sets{test::unit_buckets, "model.tie_embeddings=true", "precision.params=bf16"},
                       Sets{"schedule.disable=share", "precision.params=bf16", "precision.grad_wire=bf16"}));
 
 TEST(Bits, ProductsOfF32AreMadeAsTheDeckSays) {

@@ -161,6 +161,11 @@ TEST_F(Pipe, ValidationAndDocumentsHaveTheSameBits) {
 /// are one rank's and it is that of one rank.
 TEST_F(Pipe, TiedEmbeddingsAreOneTable) {
   const Sets tied{"model.tie_embeddings=true"};
+  // The head then has no unit of its own, because its norm is in that of all norms.
+  const Sets in_bf16{tied.front(), "precision.params=bf16"};
+  const Curve in_bf16_alone = alone(in_bf16);
+  for (const std::string& mesh : test::some_pipe_meshes())
+    EXPECT_NEAR(train(with(mesh, in_bf16)).losses.back() / in_bf16_alone.losses.back(), 1, 1e-4) << mesh;
   const Curve reference = alone(tied);
   std::optional<Curve> first;
   for (const std::string& mesh : test::some_pipe_meshes())

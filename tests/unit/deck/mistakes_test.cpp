@@ -178,8 +178,7 @@ const LineMistake values[] = {
      "d.toml:17: precision.float8: an empty pattern (layers are named as \"layers.*\")"},
     {"norms_in_bf16_beside_f32", 15, "[precision]\nnorms = \"bf16\"",
      "d.toml:16: precision.norms: bf16 needs bf16 parameters (no weight is narrower than what it is "
-     "multiplied with); set "
-     "precision.params = \"bf16\""},
+     "multiplied with); set precision.params = \"bf16\""},
     {"gradients_of_f32_in_bf16", 15, "[precision]\ngrad_wire = \"bf16\"",
      "d.toml:16: precision.grad_wire: bf16 needs bf16 parameters (gradients of f32 products are f32); set "
      "precision.params = \"bf16\""},

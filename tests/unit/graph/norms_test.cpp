@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +41,11 @@ testing::Message name(const Kind& kind) {
                             << kind.float8;
 }
 
+bool is_product(Op op) {
+  return op == Op::matmul || op == Op::matmul_dgrad || op == Op::matmul_wgrad || op == Op::embedding ||
+         op == Op::linear_cross_entropy_grad;
+}
+
 /// The weight's types of all norms, forward and backward.
 std::vector<DType> types_of_norms(const ir::Graph& graph) {
   std::vector<DType> types;
@@ -61,14 +66,13 @@ TEST(Norms, AreReadAsF32AndNothingElseIs) {
       const std::vector<DType> types = types_of_norms(graph);
       const auto norms = static_cast<std::size_t>(2 * model_of(kind, f32_norms).spec.layers + 1);
       EXPECT_EQ(types, std::vector<DType>(2 * norms, f32_norms ? DType::f32 : DType::bf16));
-      for (const ir::Node& node : graph.nodes()) {
-        if (node.op == Op::matmul) {
-          EXPECT_EQ(graph.value(node.inputs[1]).type.dtype, DType::bf16) << node.module;
-        }
-        if (node.op == Op::embedding) {
-          EXPECT_EQ(graph.value(node.inputs[1]).type.dtype, DType::bf16) << node.module;
-        }
-      }
+      // Float8's products read scales beside.
+      std::set<DType> read;
+      for (const ir::Node& node : graph.nodes())
+        if (is_product(node.op))
+          for (const ir::ValueId input : node.inputs) read.insert(graph.value(input).type.dtype);
+      EXPECT_TRUE(read.contains(DType::bf16));
+      EXPECT_FALSE(read.contains(DType::f32));
     }
 }
 
@@ -90,22 +94,23 @@ TEST(Norms, OfAllLayersAreOneUnitWithoutACopy) {
   }
 }
 
-/// Once a step, with the bytes of fp32; what the other units send has lost the norm, and no more.
+/// Once a step, with the bytes of fp32; the other units have lost their norm, and nothing else.
 TEST(Norms, AreGatheredOnceAStep) {
-  const auto gathered = [](const ir::Graph& graph) {
-    std::map<std::string, std::vector<std::int64_t>> bytes;
-    for (const ir::Node& node : graph.nodes())
-      if (passes::is_parameter_gather(node)) bytes[node.module].push_back(ops::wire_bytes(graph, node));
-    return bytes;
-  };
-  const SmallModel m = model_of({1, false, false}, true);
+  SmallModel m = model_of({1, false, false}, true);
+  m.rounds = 2;
   const ir::Graph graph = m.step();
-  const auto before = gathered(model_of({1, false, false}, false).step()), after = gathered(graph);
+  const std::vector<Unit> before = model_of({1, false, false}, false).step().units();
   const Unit& whole = graph.units().front();
-  EXPECT_EQ(after.at("whole"), std::vector<std::int64_t>{4 * whole.padded_elements(m.ranks) / m.ranks});
-  for (const auto& [unit, bytes] : before) {
-    ASSERT_EQ(after.at(unit).size(), bytes.size()) << unit;
-    for (std::size_t i = 0; i < bytes.size(); ++i) EXPECT_LE(after.at(unit)[i], bytes[i]) << unit;
+  std::vector<std::int64_t> gathered;
+  for (const ir::Node& node : graph.nodes())
+    if (passes::is_parameter_gather(node) && node.module == whole.path)
+      gathered.push_back(ops::wire_bytes(graph, node));
+  EXPECT_EQ(gathered, std::vector<std::int64_t>{4 * whole.padded_elements(m.ranks) / m.ranks});
+  ASSERT_EQ(graph.units().size(), before.size() + 1);
+  for (std::size_t u = 0; u < before.size(); ++u) {
+    EXPECT_EQ(graph.units()[u + 1].path, before[u].path);
+    EXPECT_EQ(graph.units()[u + 1].elements,
+              before[u].elements - (before[u].path == "embed" ? 0 : m.spec.dim));
   }
 }
 
@@ -114,17 +119,43 @@ TEST(Norms, AMatrixThatAllRanksHaveWholeStaysInBf16) {
   SmallModel m = model_of({2, false, false}, true);
   m.spec.kv_heads = 1;
   const ir::Graph graph = m.step();
+  std::int64_t found = 0;
   for (const Unit& unit : graph.units())
     for (const Parameter& p : unit.parameters)
-      if (p.path.ends_with(".wk")) {
+      if (p.path.ends_with(".wk") || p.path.ends_with(".wv")) {
         EXPECT_TRUE(unit.path.ends_with(".copies")) << unit.path;
         EXPECT_EQ(unit.copies, 2);
+        EXPECT_FALSE(unit.f32_norms);
+        ++found;
       }
-  for (const ir::Node& node : graph.nodes()) {
-    if (node.op == Op::matmul) {
-      EXPECT_EQ(graph.value(node.inputs[1]).type.dtype, DType::bf16) << node.module;
+  EXPECT_EQ(found, 2 * m.spec.layers);
+}
+
+/// A stage may have layers in Float8 and norms alone, so nothing there is kept in bf16. Its masters are cut
+/// as those of the other stages are.
+TEST(Norms, LeaveMastersCutInEveryStage) {
+  for (const ShardMode mode : {ShardMode::zero1, ShardMode::zero2})
+    for (const int place : {0, 1, 2}) {
+      SmallModel m = model_of({1, false, true}, true);
+      m.spec.layers = m.pipe = m.rounds = 3;
+      m.options.shard.mode = mode;
+      m.options.stage =
+          passes::StageOptions{PipelineKind::one_f_one_b,
+                               {3, 1, 3},
+                               place,
+                               {0, model::first_unit_of_layer(1), model::first_unit_of_layer(2)},
+                               {}};
+      const ir::Graph graph = m.step();
+      const auto axis = static_cast<std::size_t>(graph.mesh().axis(data_axis));
+      std::size_t masters = 0;
+      for (const ir::Storage& storage : graph.storages()) {
+        if (storage.role != ir::Role::master) continue;
+        EXPECT_EQ(storage.placement.at(axis).kind, ir::Placement::Kind::shard)
+            << storage.name << " at place " << place;
+        ++masters;
+      }
+      EXPECT_EQ(masters, graph.units().size());
     }
-  }
 }
 
 }  // namespace

@@ -40,7 +40,9 @@ TEST(Passes, GoldenPlans) {
   m.spec.layers = 1;
   m.rounds = 2;
   m.options.precision = {DType::bf16, DType::bf16};
+  m.spec.f32_norms = m.options.f32_norms = true;
   test::expect_golden("fsdp_bf16_two_rounds", m.step());
+  m.spec.f32_norms = m.options.f32_norms = false;
   m.options.shard.accumulation = Accumulation::once;
   test::expect_golden("fsdp_bf16_two_rounds_reduced_once", m.step());
   m = {};
