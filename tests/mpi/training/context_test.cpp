@@ -12,6 +12,7 @@
 #include "support/kokkos_environment.hpp"
 #include "support/sent_bytes.hpp"
 #include "support/shared_deck.hpp"
+#include "support/without_memory.hpp"
 
 namespace weft {
 namespace {
@@ -75,7 +76,7 @@ TEST_F(Context, MeshesModesAndSchedulesHaveTheBitsOfTheAxisSize) {
       {"schedule.disable=[\"hoist\"]"},
       {"schedule.bucketing=auto"},
       {"schedule.bucketing=manual", "schedule.regather=never"},
-      {"schedule.disable=[\"share\", \"rows\", \"order\", \"memory\"]"},
+      {test::without_memory("\"share\", \"rows\", \"order\"")},
       {"schedule.recompute=selective", "schedule.recompute_ops=[\"all_gather\", \"merge_sections\"]"}};
   for (const int context : axis_sizes()) {
     std::map<bool, Curve> first;  // a tensor axis has bits of its own

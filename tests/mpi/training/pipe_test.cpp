@@ -19,6 +19,7 @@
 #include "support/sent_bytes.hpp"
 #include "support/shared_deck.hpp"
 #include "support/text_of_ranks.hpp"
+#include "support/without_memory.hpp"
 
 namespace weft {
 namespace {
@@ -101,9 +102,8 @@ TEST_F(Pipe, ScheduleLeavesTheBitsAlone) {
     for (const Sets& sets :
          {Sets{"schedule.bucketing=manual"}, Sets{"schedule.bucketing=auto"},
           Sets{"schedule.bucketing=greedy", "pipeline.schedule=zb_h1"},
-          Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"},
-          Sets{"schedule.disable=[\"order\", \"memory\"]"}, Sets{"schedule.disable=share"},
-          Sets{"schedule.disable=[\"rows\", \"residual\"]"},
+          Sets{"schedule.prefetch=4", "schedule.reduce_delay=3"}, Sets{test::without_memory("\"order\"")},
+          Sets{"schedule.disable=share"}, Sets{"schedule.disable=[\"rows\", \"residual\"]"},
           Sets{"schedule.recompute=full", "schedule.regather=never"},
           Sets{"schedule.recompute=full", "pipeline.schedule=zb_h1"},
           Sets{"schedule.recompute=full", "pipeline.schedule=zbv", "pipeline.chunks=2"},

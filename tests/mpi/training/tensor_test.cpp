@@ -11,6 +11,7 @@
 #include "support/kokkos_environment.hpp"
 #include "support/sent_bytes.hpp"
 #include "support/shared_deck.hpp"
+#include "support/without_memory.hpp"
 
 namespace weft {
 namespace {
@@ -78,7 +79,7 @@ TEST_F(Tensor, MeshesModesAndSchedulesHaveTheBitsOfTheAxisSize) {
       {"schedule.disable=[\"hoist\"]"},
       {"schedule.bucketing=auto"},
       {"schedule.bucketing=manual", "schedule.regather=never"},
-      {"schedule.disable=[\"share\", \"rows\", \"order\", \"memory\"]"},
+      {test::without_memory("\"share\", \"rows\", \"order\"")},
       {"schedule.recompute=selective", "schedule.recompute_ops=[\"all_gather\", \"swiglu\"]"}};
   for (const int tensor : axis_sizes()) {
     const Sets meshes = meshes_with("tensor", tensor);
