@@ -12,7 +12,7 @@
 #   --quick        only set-up and the cpu tests
 #   --fuzz         only set-up, and the fuzz targets (clang) with thousands of changes of the corpus each
 #   --mutations    only set-up, and tests/mutate.py: 200 small changes of the sources, which the tests are to notice; hours
-#   --fakecuda     only set-up, and all training tests on the fakes of CUDA's libraries; two hours
+#   --fakecuda     only set-up, and all training tests on the fakes of CUDA's libraries; three hours
 #   --label LABEL  of the cpu tests only those with that label (unit, extend, mpi, golden, restart, slurm, net); implies --quick
 # WEFT_TEST_SECONDS: a stage that would begin later than that is left out, and the table says so.
 # WEFT_BASE names the commit that "changed files" are compared with (default: the merge base with origin/main, else HEAD~1).
@@ -290,16 +290,15 @@ train_on_fakes() {
   return "$status"
 }
 
-# All training tests, in parts that are no longer than a test may take, as many at a time as there are cores. The longest are left out on
-# four ranks.
+# All training tests, in parts that are no longer than a test may take, as many at a time as there are cores.
 test_training_on_fakes() {
   has_nvcc || { echo "no CUDA on this machine"; return 77; }
-  local ranks at_once status=0 left_out='*.Meshes*:*OnTheSchedule:*.ScheduleLeaves*:Pipe.EverySchedule*:Pipe.Tied*:Float8.Modes*:Float8.Axes*:Float8.One*:Float8.Pipes*'
+  local ranks at_once status=0
   export commits
   export -f train_on_fakes drawn_anew
   for ranks in 1 2 4; do
     at_once=$((cores > ranks ? cores / ranks : 1))
-    seq 0 $((16 * ranks - 1)) | GTEST_FILTER=-$([ "$ranks" -lt 4 ] || echo "$left_out") xargs -P "$at_once" -I '{}' \
+    seq 0 $((16 * ranks - 1)) | xargs -P "$at_once" -I '{}' \
       bash -c 'train_on_fakes "$@"' parts "$ranks" $((16 * ranks)) '{}' || status=1
   done
   return "$status"

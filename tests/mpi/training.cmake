@@ -1,6 +1,7 @@
 set(training_seconds 900)
 if(WEFT_FAKECUDA)  # a kernel's threads take turns
   set(training_seconds 1800)
+  set(WEFT_TRAINING_TEST_ENVIRONMENT "WEFT_TEST_DEADLINE=900")
 endif()
 weft_test(training
   SOURCES mpi/training/agree_test.cpp mpi/training/bad_numbers_test.cpp mpi/training/bits_test.cpp mpi/training/context_test.cpp mpi/training/cut_axis.cpp mpi/training/float8_test.cpp mpi/training/hashes_test.cpp mpi/training/init_test.cpp mpi/training/lanes_test.cpp mpi/training/pipe_test.cpp mpi/training/replicas_test.cpp mpi/training/rows_test.cpp
