@@ -9,6 +9,15 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# Modules of a cluster name their folders in LIBRARY_PATH, too. CMake takes those for the compiler's own, and would give them no RPATH: the
+# program would start only where the modules are loaded, and not on a host that mpirun reaches by ssh.
+file(TO_CMAKE_PATH "$ENV{LIBRARY_PATH}" module_folders)
+if(module_folders)
+  foreach(language C CXX)
+    list(REMOVE_ITEM CMAKE_${language}_IMPLICIT_LINK_DIRECTORIES ${module_folders})
+  endforeach()
+endif()
+
 # weft_find_library(NAME HEADER LIBRARY [OPTIONAL] [HEADERS]): makes weft::NAME, for a library without a CMake package
 # of its own. It is found by NAME_ROOT or CMAKE_PREFIX_PATH. An optional one that is missing makes no target. HEADERS takes
 # the headers alone.

@@ -4,6 +4,7 @@ install(TARGETS weft RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY inputs jobs DESTINATION ${CMAKE_INSTALL_DATADIR}/weft USE_SOURCE_PERMISSIONS)
 install(FILES LICENSE NOTICE.md README.md CHANGELOG.md CITATION.cff DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/weft)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/weft)
+install(FILES cmake/weft.modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/weft RENAME ${PROJECT_VERSION})
 # The manual page and bash's completion are the program's own (src/cli/manual.cpp). One that is built for another
 # processor, or for a driver that is not here, is installed without them.
 install(CODE "

@@ -210,6 +210,39 @@ stop_at_lacking() {
   [ ${#lacking[@]} -eq 0 ] || die "neither on this machine nor in $cache: ${lacking[*]}; load modules that have them, or add what PyPI has (--fetch)"
 }
 
+# header_of PACKAGE: by which one sees that a folder has its headers; nothing for a program.
+header_of() {
+  case $1 in
+    mpi) echo mpi.h ;;
+    onednn) echo oneapi/dnnl/dnnl.hpp ;;
+    zlib) echo zlib.h ;;
+    xxhash) echo xxhash.h ;;
+    fmt) echo fmt/format.h ;;
+    spdlog) echo spdlog/spdlog.h ;;
+    nlohmann-json) echo nlohmann/json.hpp ;;
+    tomlplusplus) echo toml++/toml.h ;;
+    cli11) echo CLI/CLI.hpp ;;
+    sentencepiece) echo sentencepiece_processor.h ;;
+    googletest) echo gtest/gtest.h ;;
+  esac
+}
+
+# stop_at_other_headers PACKAGE...: compilers look in CPATH, which modules set, before they look where CMake tells them to. The headers of one
+# version would then go with the library of another.
+stop_at_other_headers() {
+  local package header folder folders
+  IFS=: read -r -a folders <<<"${CPATH:-}"
+  for package in "$@"; do
+    header=$(header_of "$package")
+    [ -n "$header" ] || continue
+    for folder in "${folders[@]}"; do
+      [ ! -e "$folder/$header" ] || [ "$folder" -ef "$prefix/include" ] ||
+        die "CPATH has $folder/$header, which compilers take before $package's in $prefix: unload its module," \
+            "or let CMake find it, too (export CMAKE_PREFIX_PATH=${folder%/include}:\$CMAKE_PREFIX_PATH)"
+    done
+  done
+}
+
 put() {
   local from name
   case $1 in
@@ -380,6 +413,7 @@ if [ "$named" = 0 ]; then
   done
 fi
 stop_at_lacking "${wanted[@]}" "${site[@]}"
+stop_at_other_headers "${wanted[@]}"
 for package in "${wanted[@]}"; do
   # An fmt of ours goes with a spdlog of ours, which uses the fmt that CMake finds.
   [ "$package" != fmt ] || put_said spdlog

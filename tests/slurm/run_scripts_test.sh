@@ -281,6 +281,11 @@ silent_about 'putting'
 [ ! -e "$weft/build/needs" ] || fail "a machine that has all gets a prefix"
 refused 1 "^prefix: neither on this machine nor in $weft/third_party/needs: libhdf5-dev;" \
   has="$(without libhdf5-dev libcli11-dev)" HOME="$dir/home" "$weft/jobs/offline_build.sh"
+# Of a module that CMake does not find, whose headers would come before those of the prefix.
+mkdir -p "$dir/module/include/CLI"
+touch "$dir/module/include/CLI/CLI.hpp"
+refused 1 "^prefix: CPATH has $dir/module/include/CLI/CLI.hpp, .* (export CMAKE_PREFIX_PATH=$dir/module:" \
+  has="$(without libcli11-dev)" HOME="$dir/home" CPATH="$dir:$dir/module/include" "$weft/jobs/offline_build.sh"
 offline "$(without libcli11-dev libgtest-dev)"
 says "^prefix: putting cli11 into $weft/build/needs\$"
 silent_about 'putting googletest'
