@@ -8,8 +8,8 @@ all rows, and torchao the gradients of weights in bf16 nevertheless.
 
 PyTorch trains in two ways. "bf16 weights" is what torchtitan does, and what Weft does with precision.norms = "bf16" (by default it leaves the
 weights of norms in fp32): FSDP2, here on one rank, casts the fp32 masters to bf16 for forward and backward, so that weights, activations and the
-residual stream are bf16; gradients return to fp32, where they are summed and given to AdamW. torchao then quantises a weight from the bf16 that FSDP2 gathered, torchtitan's only way with scales for rows; Weft quantises
-the fp32 master. "autocast" keeps weights and the residual stream in fp32, and casts to bf16 for products only: more digits than a like-for-like
+residual stream are bf16; gradients return to fp32, where they are summed and given to AdamW. torchao then quantises a weight from the bf16 that
+FSDP2 gathered, torchtitan's only way with scales for rows; Weft quantises the fp32 master. "autocast" keeps weights and the residual stream in fp32, and casts to bf16 for products only: more digits than a like-for-like
 peer has. A third way, fp32 but for weights of norms, which are rounded to bf16, shows how much of the distance those make.
 
 For each draw of weights and tokens it prints how far Float8, and bf16 alone, are from the same program's run in fp32: the distance of the first

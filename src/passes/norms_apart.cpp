@@ -72,7 +72,7 @@ std::vector<Unit> with_norms_apart(const std::vector<Unit>& units) {
     const bool apart = unit.float8 || unit.f32_norms;
     for (const Parameter& p : unit.parameters) append(apart && is_norm(p) ? whole : own, p);
     whole.f32_norms = whole.f32_norms || unit.f32_norms;
-    // With tied embeddings the head has nothing but its norm.
+    // A head with tied embeddings has nothing but its norm, and would be an empty unit.
     if (!own.parameters.empty()) list.push_back(std::move(own));
   }
   put_whole_first(std::move(whole), list);

@@ -37,13 +37,19 @@ TEST(Parse, CudaGraph) {
   EXPECT_EQ(parse_example({"schedule.cuda_graph=auto"}).schedule.cuda_graph, CudaGraph::automatic);
 }
 
+/// The deck as a run prints it, without the line of a key.
+std::string saved_without(const std::string& key, const Deck& deck) {
+  std::string text;
+  std::istringstream lines(print_deck(deck));
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with(key + " = ")) text += line + '\n';
+  return text;
+}
+
 TEST(Parse, ASavedDeckWithoutAKeyIsOfThen) {
   Deck deck = parse_example();
   EXPECT_EQ(parse_saved_deck(print_deck(deck), "saved").precision.f32_products, F32Products::split);
-  std::string then;
-  std::istringstream lines(print_deck(deck));
-  for (std::string line; std::getline(lines, line);)
-    if (line.find("f32_products") == std::string::npos) then += line + '\n';
+  const std::string then = saved_without("f32_products", deck);
   deck.precision.f32_products = F32Products::plain;
   EXPECT_TRUE(parse_saved_deck(then, "saved") == deck);
 }
@@ -54,10 +60,7 @@ TEST(Parse, ASavedDeckWithoutTheNormsTypeHasThatOfThen) {
     Deck deck = parse_example();
     deck.precision.params = params;
     EXPECT_EQ(parse_saved_deck(print_deck(deck), "saved").precision.norms, DType::f32);
-    std::string then;
-    std::istringstream lines(print_deck(deck));
-    for (std::string line; std::getline(lines, line);)
-      if (!line.starts_with("norms = ")) then += line + '\n';
+    const std::string then = saved_without("norms", deck);
     deck.precision.norms = params;
     EXPECT_TRUE(parse_saved_deck(then, "saved") == deck);
   }

@@ -1,7 +1,6 @@
 // Tests norms whose weights are read as fp32 beside matrices in bf16.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
