@@ -5,7 +5,8 @@
 #
 #   clang          Clang 19 and its OpenMP
 #   mpich          MPICH
-#   pypi           the newer libraries of jobs/prefix.sh: Open MPI 5, oneDNN 3, fmt 12, ...
+#   pypi           the newer libraries of jobs/prefix.sh: Open MPI 5, oneDNN 3, fmt 12, ..., with LIBRARY_PATH as modules set it; installed, and
+#                  loaded as a module
 #   hdf5-parallel  HDF5 that is built with MPI
 #   portable       the preset `portable`: a program for each level of x86-64 that this machine has, installed, moved, and run on older
 #                  processors by qemu
@@ -180,6 +181,7 @@ build() {
       run mpich '^mpi\.comm\.np[123]$' && trains mpich
       ;;
     pypi)
+      need environment-modules
       fetched=0
       jobs/prefix.sh --fetch || fetched=$?
       [ $fetched != 69 ] || exit 77  # there is no internet, or PyPI has it no more
@@ -188,8 +190,17 @@ build() {
       quietly build/pypi/prefix.log jobs/prefix.sh build/pypi/prefix mpi onednn zlib xxhash fmt spdlog nlohmann-json tomlplusplus cli11 sentencepiece googletest
       # shellcheck source=/dev/null
       . build/pypi/prefix/activate
-      compiled pypi test_comm test_kernels test_ckpt test_training
+      # As modules of a cluster set it; the program must start where they are not loaded.
+      LIBRARY_PATH=$PWD/build/pypi/prefix/lib compiled pypi test_comm test_kernels test_ckpt test_training
       says pypi 'Open MPI 5.*oneDNN 3'
+      rm -rf build/pypi/installed
+      quietly build/pypi/install.log cmake --install build/pypi --prefix "$PWD/build/pypi/installed"
+      # shellcheck disable=SC2016
+      quietly build/pypi/module.log bash -exc '. /usr/share/modules/init/bash
+        module use "$1/share/modulefiles"
+        module load weft
+        [ "$(command -v weft)" = "$1/bin/weft" ]
+        weft --version' module "$PWD/build/pypi/installed"
       run pypi '^(mpi\.comm\.np[123]|unit\.(kernels|ckpt))$' && trains pypi
       ;;
     hdf5-parallel)
@@ -237,7 +248,7 @@ build() {
       root=build/trixie/root
       mkdir -p build/trixie
       [ -d $root ] || {
-        debian_root trixie $root.new
+        debian_root trixie $root.new --include=python3-h5py  # for a test of unit.ckpt
         mv $root.new $root
       }
       copied_to $root
