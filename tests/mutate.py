@@ -137,13 +137,20 @@ def sources(folder):
     return [f for f in files_of(folder) if f.endswith((".cpp", ".hpp")) and not f.endswith("_cuda.cpp") and "/nccl/" not in f]
 
 
+def is_member(lines, i):
+    """Whether a line declares a member of a class: it stands in what `struct`, `class` or `union` opened, in the layout of clang-format."""
+    indent = len(lines[i]) - len(lines[i].lstrip())
+    opened = next((line for line in reversed(lines[:i]) if line.strip() and len(line) - len(line.lstrip()) < indent and not line.lstrip().startswith(("public:", "private:", "protected:", "//", "#"))), "")
+    return bool(re.match(r"\s*(struct|class|union)\b.*\{$", opened))
+
+
 def find(folder):
-    """All places of a folder: file, line and its changes."""
+    """All places of a folder: file, line and its changes. What a member holds before it is set mostly is what nobody reads."""
     for file in sources(folder):
         with open(os.path.join(ROOT, file)) as text:
             lines = text.read().split("\n")
         for i, line in enumerate(lines):
-            if found := list(places(line, lines[i - 1] if i else "")):
+            if (found := list(places(line, lines[i - 1] if i else ""))) and not is_member(lines, i):
                 yield file, i, found
 
 

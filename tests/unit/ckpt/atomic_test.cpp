@@ -4,10 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 
+#include "base/text.hpp"
 #include "ckpt/list.hpp"
+#include "ckpt/manifest.hpp"
 #include "sample_state.hpp"
 
 namespace weft::ckpt::test {
@@ -116,6 +120,23 @@ TEST(CheckpointAtomicity, LeftoversAreIgnoredAndListed) {
   const std::string table = list(dir.path());
   EXPECT_NE(table.find("step-00000009.tmp         unfinished"), std::string::npos) << table;
   EXPECT_NE(table.find("step-00000008           8 damaged: "), std::string::npos) << table;
+}
+
+TEST(CheckpointAtomicity, TheListSaysWhatEachOneHolds) {
+  TemporaryDirectory dir;
+  ASSERT_TRUE(save_with(3, dir.path(), 7, 1).front().ok);
+  const std::string table = list(dir.path());
+  std::istringstream row(table.substr(table.find("step-00000007")));
+  const std::vector<std::string> words{std::istream_iterator<std::string>(row), {}};
+  std::int64_t elements = 0;
+  for (const Unit& unit : sample_units())
+    for (const Parameter& p : unit.parameters) elements += element_count(p.shape);
+  std::istringstream size(bytes_text(elements * 4 * std::ssize(all_roles)));
+  std::vector<std::string> expected{"step-00000007", "7", std::to_string(7 * 4096)};
+  expected.insert(expected.end(), std::istream_iterator<std::string>(size), {});
+  const std::string saved_at = read_manifest(dir.path() + "/step-00000007").saved_at;
+  for (const char* word : {"3", "fsdp", saved_at.c_str(), "whole,", "latest"}) expected.emplace_back(word);
+  EXPECT_EQ(words, expected) << table;
 }
 
 TEST(CheckpointAtomicity, TheNewestStay) {

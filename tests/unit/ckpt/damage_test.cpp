@@ -221,15 +221,36 @@ TEST_F(Damage, WhatIsNotACheckpoint) {
   EXPECT_TRUE(contains(list("/nowhere"), "no checkpoints in /nowhere"));
 }
 
+TEST_F(Damage, AManifestThatIsTooLongIsNotRead) {
+  const std::string manifest = checkpoint + "/" + manifest_name;
+  const std::int64_t most = std::int64_t{64} << 20;
+  fs::resize_file(manifest, most + 1);
+  const auto message = error_of([&] { read_manifest(checkpoint); });
+  EXPECT_TRUE(
+      contains(message, fmt::format("is damaged ({} bytes, at most {} are expected)", most + 1, most)))
+      << message;
+}
+
+TEST_F(Damage, WhatNoShardDescribesIsMissing) {
+  // In format 1 the manifest has the descriptions.
+  const std::string old = dir.path() + "/format_1", path = old + "/" + manifest_name;
+  fs::copy(WEFT_SOURCE_DIR "/tests/unit/ckpt/format_1", old);
+  ASSERT_TRUE(verify(old).empty());
+  std::string text = read_file(path);
+  const std::size_t slice = text.find("[\"exp_avg\",1,"), next = text.find("[\"exp_avg_sq\",1,");
+  ASSERT_LT(slice, next);
+  write_file(path, with_checksum(text.erase(slice, next - slice)));
+  const auto problems = verify(old);
+  EXPECT_TRUE(std::any_of(problems.begin(), problems.end(), [](const std::string& problem) {
+    return contains(problem, "do not cover exp_avg of unit");
+  })) << ::testing::PrintToString(problems);
+}
+
 TEST_F(Damage, ANewerFormatIsNamed) {
   std::string text = read_file(checkpoint + "/" + manifest_name);
   const std::string version = "\"version\":" + std::to_string(format_version);
   text.replace(text.find(version), version.size(), "\"version\":" + std::to_string(format_version + 1));
-  const std::size_t checksum = text.find(':') + 2;
-  text.replace(checksum, 16, 16, '0');
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash_text(text)));
-  text.replace(checksum, 16, digits);
+  text = with_checksum(text);
   write_file(checkpoint + "/" + manifest_name, text);
   const auto message = error_of([&] { read_manifest(checkpoint); });
   EXPECT_TRUE(contains(message, "newer format (4; this Weft reads up to 3)")) << message;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "base/hash.hpp"
 #include "ckpt/manifest.hpp"
+#include "sample_state.hpp"
 
 namespace weft::ckpt::test {
 namespace {
@@ -15,12 +15,6 @@ namespace {
 std::string stored_text(int version) {
   std::ifstream file(fmt::format("{}/tests/unit/ckpt/format_{}/manifest.json", WEFT_SOURCE_DIR, version));
   return (std::ostringstream() << file.rdbuf()).str();
-}
-
-std::string with_checksum(std::string text) {
-  const std::size_t at = text.find(':') + 2;
-  text.replace(at, 16, 16, '0');
-  return text.replace(at, 16, fmt::format("{:016x}", hash_text(text)));
 }
 
 /// The message about the stored manifest with `from` replaced by `to`, without the advice that always

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/check.hpp"
+#include "base/hash.hpp"
 #include "base/rng.hpp"
 
 namespace weft::ckpt::test {
@@ -75,6 +76,12 @@ RunState sample_run(std::int64_t step) {
   run.git_hash = "abc123";
   run.mode = "fsdp";
   return run;
+}
+
+std::string with_checksum(std::string text) {
+  const std::size_t at = text.find(':') + 2;
+  text.replace(at, 16, 16, '0');
+  return text.replace(at, 16, fmt::format("{:016x}", hash_text(text)));
 }
 
 float value_of(Role role, const std::string& parameter, std::int64_t element, int salt) {

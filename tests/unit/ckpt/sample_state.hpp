@@ -37,6 +37,8 @@ std::vector<Unit> sample_units();
 /// Units with the same parameters: fewer of them, and in another order.
 std::vector<Unit> regrouped_units();
 RunState sample_run(std::int64_t step);
+/// A manifest's text under the checksum that it has: anyone can compute it.
+std::string with_checksum(std::string text);
 
 /// The value of an element, as it is counted in [out, in]. It depends on the parameter's path, so that every
 /// grouping has the same values. `salt` tells states apart.

@@ -167,6 +167,8 @@ TEST(Recorder, IsReadWhileItIsWritten) {
     const std::int64_t recorded_ns = r->last_ns();
     EXPECT_GE(recorded_ns, std::exchange(last_ns, recorded_ns));
     const auto all = r->read();
+    EXPECT_GE(all.last_ns, recorded_ns);
+    EXPECT_GE(all.now_ns, all.last_ns);
     EXPECT_GE(all.step, std::exchange(step, all.step));
     for (const auto& c : all.channels) {
       EXPECT_LE(c.done, c.started) << c.name;

@@ -186,6 +186,22 @@ TEST(Passes, RegatherNeverKeepsTheForwardsCopy) {
   EXPECT_EQ(gathers(kept, ir::Phase::backward), 0U);
 }
 
+TEST(Passes, TheLastUnitsAreThoseThatStayGathered) {
+  SmallModel m;
+  const std::size_t units = model::units(m.spec).size();
+  for (std::size_t keep = 0; keep <= units; ++keep) {
+    m.options.shard.keep_units = static_cast<int>(keep);
+    const ir::Graph graph = m.step();
+    std::set<std::size_t> again;
+    for (const ir::Node& node : graph.nodes())
+      if (node.op == ir::Op::all_gather && node.phase == ir::Phase::backward)
+        for (const ir::ValueId output : node.outputs) again.insert(graph.value(output).unit.index());
+    std::set<std::size_t> expected;
+    for (std::size_t unit = 1; unit + std::max<std::size_t>(keep, 1) < units; ++unit) expected.insert(unit);
+    EXPECT_EQ(again, expected) << keep << " kept";
+  }
+}
+
 TEST(Passes, UnitsOfARankAreThoseOfItsGraph) {
   for (const int tensor : {1, 4})
     for (const bool in_stage : {false, true})

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -217,6 +219,39 @@ TEST(PictureBlocks, TheCurveReachesThePeakAndNoMore) {
     const double peak = times_of_places(plan, times)[place];
     EXPECT_NEAR(static_cast<double>(most - live.begin()) / 200, peak / times.end, 1.0 / 200);
   }
+}
+
+/// The table of `weft plan` has each figure in its own row, and rows of other axes only where they have some.
+TEST(Timeline, HasARowForEachFigure) {
+  machine::LaneTimes times;
+  times.end = 10;
+  times.busy[Lane::compute] = 7;
+  times.busy[Lane::gather] = 3;
+  times.busy[Lane::reduce] = 4;
+  times.exposed[Lane::gather] = 1.5;
+  times.exposed[Lane::reduce] = 2.5;
+  const auto rows = [&] {
+    std::map<std::string, double> found;
+    std::istringstream text(plan::timeline_text(times));
+    for (std::string line; std::getline(text, line);)
+      if (line.starts_with("  ")) {
+        const std::size_t end = line.find("  ", 2), number = line.find_first_not_of(' ', end);
+        found[line.substr(2, end - 2)] = std::stod(line.substr(number));
+      }
+    return found;
+  };
+  std::map<std::string, double> expected{{"step", 10},
+                                         {"compute lane busy", 7},
+                                         {"gather lane busy", 3},
+                                         {"reduce lane busy", 4},
+                                         {"exposed gathers", 1.5},
+                                         {"exposed reductions", 2.5}};
+  EXPECT_EQ(rows(), expected);
+  times.busy[Lane::replica] = 0.25;
+  times.exposed[Lane::replica] = 0.125;
+  expected["replica lane busy"] = 0.25;
+  expected["exposed sums over replicas"] = 0.125;
+  EXPECT_EQ(rows(), expected);
 }
 
 }  // namespace
