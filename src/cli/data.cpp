@@ -1,7 +1,8 @@
-// The command `weft data`: tokenize and show.
+// The command `weft data`: tokenize, import and show.
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "base/quoted.hpp"
 #include "cli/commands.hpp"
 #include "data/describe.hpp"
+#include "data/import.hpp"
 #include "data/prepare.hpp"
 #include "data/tokenizer.hpp"
 #include "deck/suggest.hpp"
@@ -46,19 +48,36 @@ void warn_of_separator(const std::string& separator) {
                         one_line(separator), what_to_do));
 }
 
+/// Adds the options that say where documents go. What is returned checks them, and is called when all are
+/// read.
+std::function<void()> add_split_options(CLI::App& command, data::SplitOptions& options,
+                                        const std::string& what_force_replaces) {
+  command.add_option("--train", options.train, "Token file to write for training")->required();
+  command.add_option("--valid", options.valid,
+                     "Token file to write for validation; without it all documents are for training");
+  const CLI::Option* const fraction = command
+                                          .add_option("--valid-fraction", options.valid_fraction,
+                                                      "Share of the documents kept for validation")
+                                          ->capture_default_str();
+  command.add_option("--seed", options.seed, "Seed of the split")
+      ->check(whole_number_from(0, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
+  command.add_flag("--force", options.force, "Replace " + what_force_replaces);
+  return [&options, fraction] {
+    WEFT_VALIDATE(fraction->count() == 0 || !options.valid.empty(),
+                  "--valid-fraction has no effect (without --valid all documents are for training); name a "
+                  "file by --valid, or leave it out");
+  };
+}
+
 void add_tokenize(CLI::App& command) {
   CLI::App* tokenize =
       command.add_subcommand("tokenize", "Turn text into token files for training and validation");
   auto o = std::make_shared<data::PrepareOptions>();
   tokenize->add_option("TEXT", o->text.files, "Text files (.gz, .dz, .jsonl too), or - for standard input")
       ->required();
-  tokenize->add_option("--train", o->train, "Token file to write for training")->required();
-  tokenize->add_option("--valid", o->valid,
-                       "Token file to write for validation; without it all documents are for training");
-  const CLI::Option* const fraction =
-      tokenize
-          ->add_option("--valid-fraction", o->valid_fraction, "Share of the documents kept for validation")
-          ->capture_default_str();
+  const auto check_split_options =
+      add_split_options(*tokenize, *o, "a file that is no token file, and a model of other content");
   tokenize
       ->add_option("--separator", o->text.separator,
                    "What stands between documents: blank-line, file, or a string")
@@ -75,15 +94,8 @@ void add_tokenize(CLI::App& command) {
   const CLI::Option* const vocab =
       tokenize->add_option("--vocab", o->training.vocab, "Vocabulary of a learnt tokenizer")
           ->capture_default_str();
-  tokenize->add_option("--seed", o->seed, "Seed of the split")
-      ->check(whole_number_from(0, std::numeric_limits<std::uint64_t>::max()))
-      ->capture_default_str();
-  tokenize->add_flag("--force", o->force,
-                     "Replace a file that is no token file, and a model of other content");
-  tokenize->callback([o, fraction, model, vocab] {
-    WEFT_VALIDATE(fraction->count() == 0 || !o->valid.empty(),
-                  "--valid-fraction has no effect (without --valid all documents are for training); name a "
-                  "file by --valid, or leave it out");
+  tokenize->callback([o, check_split_options, model, vocab] {
+    check_split_options();
     for (const CLI::Option* option : {model, vocab})
       WEFT_VALIDATE(option->count() == 0 || o->tokenizer == "sentencepiece",
                     "{} has no effect (the tokenizer '{}' is not learnt); add --tokenizer sentencepiece, or "
@@ -95,12 +107,42 @@ void add_tokenize(CLI::App& command) {
   });
 }
 
+void add_token_import(CLI::App& command) {
+  CLI::App* tokens = command.add_subcommand("import", "Turn tokens of other codes into token files");
+  auto o = std::make_shared<data::ImportOptions>();
+  tokens
+      ->add_option(
+          "TOKENS", o->files,
+          "Megatron-LM's PREFIX.bin (PREFIX.idx beside it), llm.c's .bin, or with --raw nothing but tokens")
+      ->required();
+  tokens
+      ->add_option("--tokenizer", o->tokenizer,
+                   "The tokenizer that made them: byte, a SentencePiece model or a tokenizer.json")
+      ->required();
+  add_end_of_document_option(*tokens, o->end_of_document);
+  tokens->add_option("--raw", o->raw_bytes, "Bytes of a token in files that have no header (nanoGPT: 2)")
+      ->check(CLI::IsMember({2, 4}));
+  const auto check_split_options = add_split_options(*tokens, *o, "a file that is no token file");
+  tokens->callback([o, check_split_options] {
+    check_split_options();
+    const data::ImportReport report = data::import_tokens(*o);
+    std::fputs(data::to_text(report).c_str(), stdout);
+    if (report.never_ends)
+      log::tell(stderr,
+                fmt::format("weft: warning: token {}, which ends documents, is in none of the files, so they "
+                            "are one document; is {} the tokenizer that made them? --end-of-document names "
+                            "another token of a tokenizer.json\n",
+                            report.end_of_document, report.tokenizer));
+  });
+}
+
 }  // namespace
 
 void add_data(CLI::App& app) {
   CLI::App* command = app.add_subcommand("data", "Prepare and look at token files");
   command->require_subcommand(1);
   add_tokenize(*command);
+  add_token_import(*command);
   CLI::App* show_command = command->add_subcommand("show", "What is in a token file");
   auto arguments = std::make_shared<ShowArguments>();
   show_command->add_option("FILE", arguments->file, "A token file")->required();

@@ -5,30 +5,20 @@
 #include <string>
 
 #include "data/sentencepiece_tokenizer.hpp"
+#include "data/split_writer.hpp"
 #include "data/text_reader.hpp"
 
 namespace weft::data {
 
-struct PrepareOptions {
+/// What to tokenize, by what, and where it goes. With `force`, a learnt model may also replace another one.
+struct PrepareOptions : SplitOptions {
   TextInputs text;
-  std::string train;             ///< token file to write
-  std::string valid;             ///< token file to write; empty: all documents are for training
-  double valid_fraction = 0.01;  ///< share of the documents, drawn by a hash of seed and document number
-  std::uint64_t seed = 1;
   /// "byte", the path of a SentencePiece model or a tokenizer.json, or "sentencepiece": train one on the
   /// training documents.
   std::string tokenizer = "byte";
   std::string end_of_document;  ///< the token of a tokenizer.json that ends documents; empty: the file tells
   std::string model;  ///< where a trained model goes; empty: TRAIN's path with .model for its extension
   SentencePieceOptions training;  ///< settings for "sentencepiece"; prepare() sets `uses`
-  bool force = false;             ///< replaces what prepare() otherwise refuses to replace
-};
-
-struct SplitReport {
-  std::string path;
-  std::int64_t documents = 0;
-  std::int64_t tokens = 0;  ///< number of tokens, those that end documents included
-  std::int64_t text_bytes = 0;
 };
 
 struct PrepareReport {

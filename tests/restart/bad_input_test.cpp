@@ -79,6 +79,15 @@ TEST_F(BadInput, CommandsForData) {
   expect_one_line(tokenize({"--seed=18446744073709551616"}), "--seed: 18446744073709551616 is not a whole");
   expect_one_line(tokenize({"--model", path("new.model"), "--tokenizer", path("old.model")}),
                   "--model has no effect (the tokenizer '" + path("old.model") + "' is not learnt); ");
+  const auto import_tokens = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"data", "import", path("text.txt"), "--tokenizer", "byte", "--train", path("new.bin")});
+    return run(weft(more));
+  };
+  expect_one_line(import_tokens({}), path("text.txt") + " is of no format that is known");
+  expect_one_line(import_tokens({"--raw", "3"}), "--raw: 3 not in {2,4}");
+  expect_one_line(import_tokens({"--raw", "4", "--valid-fraction", "0.2"}), "--valid-fraction has no effect");
+  expect_one_line(import_tokens({"--raw", "4"}), "which the tokenizer does not have (257 ids)");
   EXPECT_TRUE(contents(path("")) == before);
 }
 

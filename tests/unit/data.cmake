@@ -1,5 +1,5 @@
 weft_test(data
-  SOURCES unit/data/bpe_tokenizer_test.cpp unit/data/file_names_test.cpp unit/data/prepare_test.cpp unit/data/sampler_test.cpp unit/data/text_reader_test.cpp unit/data/token_file_test.cpp
+  SOURCES unit/data/bpe_tokenizer_test.cpp unit/data/file_names_test.cpp unit/data/import_test.cpp unit/data/prepare_test.cpp unit/data/sampler_test.cpp unit/data/text_reader_test.cpp unit/data/token_file_test.cpp
           unit/data/tokenizer_test.cpp
   DEPS weft::data weft::base)
 # Some tests compare with the libraries themselves.
