@@ -145,7 +145,7 @@ def is_member(lines, i):
 
 
 def find(folder):
-    """All places of a folder: file, line and its changes. What a member holds before it is set mostly is what nobody reads."""
+    """All places of a folder: file, line and its changes. Initial values of members are left out, for most are set before anything reads them."""
     for file in sources(folder):
         with open(os.path.join(ROOT, file)) as text:
             lines = text.read().split("\n")

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -59,6 +60,12 @@ void FileReader::read(void* to, std::size_t bytes, std::int64_t offset) const {
     bytes -= static_cast<std::size_t>(n);
     offset += n;
   }
+}
+
+std::string FileReader::beginning(std::size_t most) const {
+  std::string bytes(std::min(most, static_cast<std::size_t>(size())), '\0');
+  read(bytes.data(), bytes.size(), 0);
+  return bytes;
 }
 
 std::optional<std::string> beginning_of(const std::string& path, std::size_t most) {

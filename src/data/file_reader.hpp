@@ -24,14 +24,16 @@ class FileReader {
   /// Reads exactly `bytes`. Throws Error(bad_input) when the file ends before them, and Error(environment)
   /// when storage cannot be read.
   void read(void* to, std::size_t bytes, std::int64_t offset) const;
+  /// The first bytes, `most` at most. Throws what size() and read() throw.
+  std::string beginning(std::size_t most) const;
 
  private:
   std::string what_, path_;
   io::Descriptor file_;
 };
 
-/// The first bytes of what stands there, `most` at most; nothing where there is no regular file, or an empty
-/// one.
+/// The first bytes of what a new file would replace, `most` at most; nothing where there is no regular file,
+/// or an empty one. Where the system does not let anybody look, writing fails, too, and says why.
 std::optional<std::string> beginning_of(const std::string& path, std::size_t most);
 
 }  // namespace weft::data

@@ -105,7 +105,7 @@ std::string_view known_by(std::string_view beginning) {
 std::unique_ptr<ForeignTokens> open_llmc(const std::string& path, const std::string& no_index) {
   auto file = std::make_unique<FileReader>("file of tokens", path, io::Named::by_user);
   const std::int64_t size = file->size();
-  const std::string beginning = beginning_of(path, 16).value_or("");
+  const std::string beginning = file->beginning(16);
   const LlmcHeader header = llmc_header(beginning);
   const auto type = llmc_type(header);
   const std::string_view known = known_by(beginning);
@@ -131,7 +131,7 @@ std::unique_ptr<ForeignTokens> open_llmc(const std::string& path, const std::str
 
 std::unique_ptr<ForeignTokens> open_raw(const std::string& path, TokenType type) {
   auto file = std::make_unique<FileReader>("file of tokens", path, io::Named::by_user);
-  const std::string_view known = known_by(beginning_of(path, 16).value_or(""));
+  const std::string_view known = known_by(file->beginning(16));
   WEFT_VALIDATE(known.empty(),
                 "{} has more than tokens in it (it is {}); leave out --raw, or name another file", path,
                 known);

@@ -58,10 +58,11 @@ class ForeignTokens {
   std::vector<std::byte> piece_;
 };
 
-/// Opens PREFIX.bin beside which PREFIX.idx lies, or PREFIX, or PREFIX.idx (Megatron-LM); or llm.c's file for
-/// GPT-2 (16 bits) or Llama 3 (32 bits). `raw_bytes` 2 or 4 takes a file as unsigned integers of that size
-/// and nothing else; 0: the file tells. Throws Error(bad_input) for a file of neither format, of a version or
-/// an element type that is not known, and for files that are truncated or do not go with each other.
+/// Opens PREFIX.bin beside which PREFIX.idx lies, or PREFIX, or PREFIX.idx (Megatron-LM), and reads all of
+/// that index; or llm.c's file for GPT-2 (16 bits) or Llama 3 (32 bits). `raw_bytes` 2 or 4 takes a file as
+/// unsigned integers of that size and nothing else; 0: the file tells. Throws Error(bad_input) for a file of
+/// neither format, of a version or an element type that is not known, for files that are truncated or do not
+/// go with each other, and with `raw_bytes` for a file that begins as one of a known format.
 std::unique_ptr<ForeignTokens> open_foreign_tokens(const std::string& path, int raw_bytes = 0);
 
 }  // namespace weft::data

@@ -22,8 +22,8 @@ class Importer {
   /// Adds all tokens of a file.
   void add(ForeignTokens& file) {
     if (!file.index_path().empty()) end_document();  // what such a file has begins with a document
-    for (std::vector<std::int64_t> ids; file.next(ids);) {
-      std::vector<std::int32_t> run;
+    std::vector<std::int32_t> run;
+    for (std::vector<std::int64_t> ids; file.next(ids); run.clear()) {
       for (std::size_t i = 0; i < ids.size(); ++i) {
         const std::int64_t id = ids[i];
         WEFT_VALIDATE(

@@ -232,7 +232,8 @@ TEST_F(Damage, AManifestThatIsTooLongIsNotRead) {
 }
 
 TEST_F(Damage, WhatNoShardDescribesIsMissing) {
-  // In format 1 the manifest has the descriptions.
+  // The manifest of a checkpoint of format 1 has the descriptions of its shards, so that one can be taken
+  // out.
   const std::string old = dir.path() + "/format_1", path = old + "/" + manifest_name;
   fs::copy(WEFT_SOURCE_DIR "/tests/unit/ckpt/format_1", old);
   ASSERT_TRUE(verify(old).empty());
